@@ -1,0 +1,74 @@
+# Everything that a person needs at a laptop. `make` alone lists the targets.
+
+.DEFAULT_GOAL := help
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+
+# Arguments for the program behind a target: make run ARGS="--help"
+ARGS ?=
+# The test, or the beginning of its path, that `make test-one` runs.
+NAME ?=
+
+SERVERS := infra/local/servers.sh
+TEST_FOLDER := .local/test
+TEST_PYTHON := target/test-python
+# An independent implementation of SQS, which the emulator is compared with.
+TEST_PYTHON_PACKAGES := boto3==1.43.11 'moto[server]==5.2.1'
+
+export HUBFERRY_TEST_PYTHON := $(CURDIR)/$(TEST_PYTHON)/bin/python
+
+.PHONY: help run servers servers-stop install install-test test test-one servers-test servers-test-stop lint fmt-check clippy fmt clean-local
+
+help: ## List the targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+run: install ## Run the whole stack here, until Ctrl-C; arguments of `hubferry up` go into ARGS="…"
+	@cargo build --locked --package hubferry-cli --bin hubferry
+	@infra/local/with-servers.sh .local -- target/debug/hubferry up $(ARGS)
+
+servers: install ## Start PostgreSQL and Redis in .local and leave them running; .local/stack.env has their URLs
+	@$(SERVERS) start .local
+
+servers-stop: ## Stop the servers of .local
+	@$(SERVERS) stop .local
+
+test: lint $(TEST_PYTHON)/ready | install-test ## Everything that has to pass: formatting, clippy, all tests
+	@infra/local/test.sh
+
+test-one: servers-test ## One integration test, quickly: NAME="part of its path"; its servers keep running
+	@set -a; source $(TEST_FOLDER)/stack.env; set +a; \
+	cargo test --locked --package hubferry-tests --test it -- $(NAME) $(ARGS)
+
+servers-test: ## Start the servers that `make test-one` uses
+	@$(SERVERS) start $(TEST_FOLDER) --test
+
+servers-test-stop: ## Stop them
+	@$(SERVERS) stop $(TEST_FOLDER)
+
+lint: fmt-check clippy ## Formatting and clippy, warnings being errors
+
+fmt-check:
+	@cargo fmt --all --check
+
+clippy: | install
+	@cargo clippy --workspace --all-targets --locked -- -D warnings
+
+fmt: ## Format all sources
+	@cargo fmt --all
+
+clean-local: ## Stop the servers of .local and delete their data
+	@$(SERVERS) stop $(TEST_FOLDER)
+	@$(SERVERS) stop .local
+	@rm -rf .local
+
+install:
+	@$(SERVERS) install
+
+install-test:
+	@$(SERVERS) install --test
+
+$(TEST_PYTHON)/ready: Makefile | install-test
+	@echo "making a Python environment in $(TEST_PYTHON)"
+	@python3 -m venv --clear $(TEST_PYTHON)
+	@$(TEST_PYTHON)/bin/pip install --quiet --disable-pip-version-check $(TEST_PYTHON_PACKAGES)
+	@touch $@

@@ -1,0 +1,12 @@
+//! Lambda function behind API Gateway: accepts subscription requests.
+
+use anyhow::Context as _;
+use hubferry::config::Environment;
+use hubferry::startup;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    startup::lambda();
+    let intake = startup::intake(Environment::read())?;
+    lambda_http::run(intake.router()).await.map_err(anyhow::Error::from_boxed).context("the runtime ended")
+}

@@ -1,0 +1,20 @@
+//! Lambda function on a schedule: rescues what expired, republishes what was orphaned. Takes no input.
+
+use anyhow::Context as _;
+use hubferry::config::Environment;
+use hubferry::startup;
+use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
+use serde::de::IgnoredAny;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    startup::lambda();
+    let reconciler = &startup::reconciler(Environment::read())?;
+    let handler = service_fn(async move |event: LambdaEvent<IgnoredAny>| {
+        let run = reconciler.run(startup::deadline(&event.context)).await;
+        let summary = run.map_err(|error| startup::diagnostic("ReconcilerFailed", &error))?;
+        tracing::info!(summary = ?summary, "A reconciler run ended.");
+        Ok::<_, Diagnostic>(summary)
+    });
+    lambda_runtime::run(handler).await.map_err(anyhow::Error::from_boxed).context("the runtime ended")
+}

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Runs a command while the servers of a folder run, and stops them when it ends, however it ends.
+#
+#   with-servers.sh FOLDER [--test] -- COMMAND [ARGUMENT…]
+#
+# The command sees the variables of FOLDER/stack.env.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+folder=$1
+shift
+options=()
+while [[ $1 != -- ]]; do
+    options+=("$1")
+    shift
+done
+shift
+
+# A second Ctrl-C while the servers stop would leave one behind.
+stop_servers() {
+    trap '' INT TERM HUP
+    "$here/servers.sh" stop "$folder"
+}
+trap stop_servers EXIT
+
+# Ctrl-C reaches the command by itself, as it reaches every process of the terminal; this shell waits for it to end.
+# What is sent to this shell alone is passed on.
+child=''
+trap ':' INT
+trap '[[ -z $child ]] || kill -TERM "$child" 2>/dev/null || true' TERM HUP
+
+"$here/servers.sh" start "$folder" ${options[@]+"${options[@]}"}
+set -a
+# shellcheck source=/dev/null
+source "$folder/stack.env"
+set +a
+
+"$@" <&0 &
+child=$!
+status=0
+while :; do
+    wait "$child" && status=0 || status=$?
+    # A trapped signal ends `wait` before the command has ended.
+    kill -0 "$child" 2>/dev/null || break
+done
+exit "$status"

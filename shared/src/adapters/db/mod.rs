@@ -1,0 +1,30 @@
+//! PostgreSQL: the only place for SQL and for its driver.
+//!
+//! One function a statement, one round trip a function. Statements are sent unnamed (`query_typed`), so that they work
+//! through any pooler. Every statement has a time limit, and no transaction stays open between two of them.
+
+mod accepting;
+mod batch;
+mod configuration;
+mod failure;
+mod migrations;
+mod outbox;
+mod pool;
+mod reports;
+
+pub use accepting::{Accepted, AcceptAnswer, AcceptFault, RequestStatus, accept_subscriptions, request_status, token_brands};
+pub use batch::{
+    ClaimedBatch, ContactRelease, OptOut, OptOutQuery, PortalSettings, Receipt, ReceiptStatus, StartedReceipt, UnreadableEvent, Verdict,
+    VerdictStatus, claim_batch, finish_batch, own_opt_outs, renew_leases, start_receipts,
+};
+pub use configuration::{
+    MappingVersion, NewPortal, activate_mapping, create_token, ensure_portal, ensure_product, portal_settings,
+    push_mapping,
+};
+pub use failure::DbFailure;
+pub use migrations::{MigrationSummary, migrate};
+pub use outbox::{
+    DueEvent, Unpublished, claim_due, mark_queued, pause_portal, republish_orphans, rescue_expired, return_unpublished,
+};
+pub use pool::{Connection, Db};
+pub use reports::{PortalStatus, status_counts};

@@ -1,0 +1,20 @@
+-- Renews the leases of a running batch, events and contacts alike, and says which events it still holds.
+-- $1 lease token, $2 lease in ms, $3 event ids; in the same order: $4 portal ids, $5 contact keys.
+with
+contacts as (
+    select l.portal_id, l.contact_key
+    from hubferry.contact_links l join unnest($4::bigint[], $5::text[]) as mine (portal_id, contact_key) using (portal_id, contact_key)
+    where l.lease_token = $1
+    order by l.portal_id, l.contact_key
+    for update of l
+),
+renewed_contacts as (
+    update hubferry.contact_links l
+    set lease_expires_at = clock_timestamp() + $2::bigint * interval '1 ms'
+    from contacts c
+    where l.portal_id = c.portal_id and l.contact_key = c.contact_key
+)
+update hubferry.outbox_events e
+set lease_expires_at = clock_timestamp() + $2::bigint * interval '1 ms'
+where e.event_id = any ($3::uuid[]) and e.status = 'processing' and e.lease_token = $1
+returning e.event_id

@@ -1,0 +1,213 @@
+//! The calls that a plan has paid for: each is made once, or not at all.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::adapters::budget::Budget;
+use crate::adapters::hubspot::{Account, CALL_TIME_LIMIT, Call, Class, Sent};
+use crate::model::budget::{Bucket, Confirmation, Lane, RateHeaders, Refusal, Reservation, Reserved};
+
+use super::lease::Lease;
+
+/// Why a call was not made. None of these says anything about the event, so none counts as an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum NotCalled {
+    /// The budget has no room; come back after this long.
+    NoBudget(Duration),
+    /// The budget can't be asked, so no call may be made.
+    BudgetAway,
+    /// The plan can never be granted: it needs more calls than the portal's limit.
+    Impossible,
+    /// The lease, the reservation or the invocation would end before the call does.
+    NoTime,
+    /// An earlier answer stopped the portal.
+    Stopped,
+    /// Somebody else has the event by now.
+    NotOurs,
+}
+
+/// When a reservation was granted, calls may be made until it ends.
+pub(super) struct Calls<'a> {
+    pub(super) account: Account<'a>,
+    budget: &'a Budget,
+    bucket: Bucket,
+    lane: Lane,
+    lease: &'a Lease,
+    deadline: Instant,
+    state: Mutex<State>,
+}
+
+struct State {
+    reservation: Reservation,
+    left: u32,
+    must_finish_by: Instant,
+    finished: Vec<Instant>,
+    stopped: bool,
+    rate: Option<RateHeaders>,
+    made: u64,
+}
+
+/// How long an answer of the budget that can't be had is waited for before the event comes round again.
+pub(super) const WITHOUT_BUDGET: Duration = Duration::from_secs(5);
+
+impl<'a> Calls<'a> {
+    /// Reserves all calls of a plan, waiting in place for a slot that leaves enough time for the work: a round through the
+    /// queue costs more, and an idle window is lost for good.
+    pub(super) async fn reserve(
+        account: Account<'a>,
+        budget: &'a Budget,
+        (bucket, lane, calls): (Bucket, Lane, u32),
+        lease: &'a Lease,
+        deadline: Instant,
+    ) -> Result<Self, NotCalled> {
+        let (reservation, must_finish_by) = granted(budget, &bucket, lane, calls, deadline).await?;
+        let state = State {
+            left: reservation.calls,
+            reservation,
+            must_finish_by,
+            finished: Vec::new(),
+            stopped: false,
+            rate: None,
+            made: 0,
+        };
+        Ok(Self { account, budget, bucket, lane, lease, deadline, state: Mutex::new(state) })
+    }
+
+    /// Makes one paid call, unless it could outlive what it was paid from.
+    pub(super) async fn make<T>(&self, call: impl Future<Output = Call<T>>) -> Result<Call<T>, NotCalled> {
+        self.take_token()?;
+        let call = call.await;
+        let mut state = self.state();
+        match call.sent {
+            Sent::Maybe => {
+                state.finished.push(call.finished_at);
+                state.made += 1;
+            }
+            Sent::No => state.left += 1,
+        }
+        if call.rate != RateHeaders::default() {
+            state.rate = Some(call.rate);
+        }
+        if let Err(refusal) = &call.result {
+            state.stopped |= matches!(refusal.class, Class::RateLimited(_) | Class::Credential(_) | Class::Migrating);
+        }
+        Ok(call)
+    }
+
+    /// Whether the event is still ours to write for.
+    pub(super) fn holds(&self, event: crate::model::ids::EventId) -> bool {
+        self.lease.holds(event)
+    }
+
+    fn take_token(&self) -> Result<(), NotCalled> {
+        if !self.lease.outlives(CALL_TIME_LIMIT) {
+            return Err(NotCalled::NoTime);
+        }
+        let mut state = self.state();
+        if state.stopped {
+            return Err(NotCalled::Stopped);
+        }
+        if Instant::now() + CALL_TIME_LIMIT > state.must_finish_by {
+            return Err(NotCalled::NoTime);
+        }
+        state.left = state.left.checked_sub(1).ok_or(NotCalled::NoBudget(WITHOUT_BUDGET))?;
+        Ok(())
+    }
+
+    /// Reserves further calls, for a batch that has to be split. What is left of the old reservation is given back first.
+    pub(super) async fn extend(&self, calls: u32) -> Result<(), NotCalled> {
+        if self.state().left >= calls {
+            return Ok(());
+        }
+        self.settle().await;
+        let (reservation, must_finish_by) = granted(self.budget, &self.bucket, self.lane, calls, self.deadline).await?;
+        let mut state = self.state();
+        state.left = reservation.calls;
+        state.reservation = reservation;
+        state.must_finish_by = must_finish_by;
+        Ok(())
+    }
+
+    /// Stamps what was called, gives back what was not, and passes on what HubSpot said about the window. Returns the number
+    /// of calls made since the last time.
+    ///
+    /// When Redis is away nothing is lost: the tokens stay held until the reservation's deadline and a window more.
+    pub(super) async fn settle(&self) -> u64 {
+        let (reservation, ages, rate, made) = {
+            let mut state = self.state();
+            let now = Instant::now();
+            let ages: Vec<Duration> = state.finished.drain(..).map(|finished| now - finished).collect();
+            state.left = 0;
+            (state.reservation.clone(), ages, state.rate.take(), std::mem::take(&mut state.made))
+        };
+        if !ages.is_empty() {
+            match self.budget.settle(&reservation, &ages).await {
+                Ok(settlement) if settlement.frozen_for.is_some() => self.state().stopped = true,
+                Ok(_) => {}
+                Err(error) => tracing::warn!(portal.id = reservation.bucket.portal_id.0, error = %error, "Calls could not be settled."),
+            }
+        }
+        if let Err(error) = self.budget.release(&reservation).await {
+            tracing::warn!(portal.id = reservation.bucket.portal_id.0, error = %error, "Calls could not be released.");
+        }
+        if let Some(rate) = rate
+            && let Err(error) = self.budget.observe(&self.bucket, rate).await
+        {
+            tracing::warn!(portal.id = self.bucket.portal_id.0, error = %error, "Rate headers could not be noted.");
+        }
+        made
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic between two fields can't happen: every section below assigns and returns.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Stages of a plan, one after the other: contacts and reading, writing, segments.
+const STAGES: u32 = 3;
+
+/// Reserves, waits for the slot, confirms. Returns the reservation and when its last call must have finished.
+async fn granted(
+    budget: &Budget,
+    bucket: &Bucket,
+    lane: Lane,
+    calls: u32,
+    deadline: Instant,
+) -> Result<(Reservation, Instant), NotCalled> {
+    let now = Instant::now();
+    let left = deadline.saturating_duration_since(now);
+    if left < CALL_TIME_LIMIT {
+        return Err(NotCalled::NoTime);
+    }
+    let hold = (CALL_TIME_LIMIT * STAGES).min(left);
+    let max_wait = left.saturating_sub(hold);
+    let reservation = match budget.reserve(bucket, lane, calls, hold, max_wait).await {
+        Ok(Reserved::Granted(reservation)) => reservation,
+        Ok(Reserved::Refused { retry_in, reason: Refusal::Full | Refusal::Frozen { .. } }) => return Err(NotCalled::NoBudget(retry_in)),
+        Err(crate::adapters::budget::BudgetError::ImpossibleCost { .. }) => return Err(NotCalled::Impossible),
+        Err(error) => {
+            tracing::error!(portal.id = bucket.portal_id.0, error = %error, "The budget can't be asked, so no call is made.");
+            return Err(NotCalled::BudgetAway);
+        }
+    };
+    let must_finish_by = now + reservation.start_in + hold;
+    if reservation.start_in > Duration::ZERO {
+        tokio::time::sleep(reservation.start_in).await;
+        confirm(budget, &reservation).await?;
+    }
+    Ok((reservation, must_finish_by))
+}
+
+async fn confirm(budget: &Budget, reservation: &Reservation) -> Result<(), NotCalled> {
+    match budget.confirm(reservation).await {
+        Ok(Confirmation::Confirmed) => Ok(()),
+        Ok(Confirmation::Frozen { remaining }) => {
+            // Its tokens would come back by themselves; giving them back now lets others start sooner.
+            let _ = budget.release(reservation).await;
+            Err(NotCalled::NoBudget(remaining))
+        }
+        Ok(Confirmation::Gone) => Err(NotCalled::NoBudget(WITHOUT_BUDGET)),
+        Err(_) => Err(NotCalled::BudgetAway),
+    }
+}

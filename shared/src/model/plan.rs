@@ -1,0 +1,466 @@
+//! What a batch of events means in calls: merged per contact, counted exactly, and cut to what the budget can grant.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::ids::{ContactKey, EventId, RecordId};
+use super::mapping::{PropertySource, Targets};
+use super::subscription::{ClaimedEvent, Consent, Contact, DesiredState};
+
+/// Rows that one call to a batch endpoint takes: HubSpot's limit for contacts; the same is assumed for statuses, where
+/// none is documented.
+pub const ROWS_PER_CALL: usize = 100;
+
+/// Record ids that one membership call takes. HubSpot documents no limit; this keeps a request below 20 KB.
+pub const MEMBERS_PER_CALL: usize = 1000;
+
+/// Key of the operation that writes a contact's properties.
+const CONTACT_OPERATION: &str = "contact";
+
+/// How consent is read and written in a portal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteMode {
+    /// Up to [`ROWS_PER_CALL`] addresses a call; needs Marketing Hub Enterprise.
+    Batch,
+    /// One address a call.
+    Single,
+}
+
+/// What every operation has: an identity, a fingerprint of what it wants, and the events that wait for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operation {
+    /// Stable within its event, such as `status:1001:subscribed`.
+    pub key: String,
+    /// SHA-256 of what is to be written.
+    pub desired_hash: [u8; 32],
+    /// The contact it concerns.
+    pub contact_key: ContactKey,
+    /// The events that are not done before it is.
+    pub events: Vec<EventId>,
+}
+
+/// Writes a contact's properties.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Upsert {
+    /// Identity and waiting events.
+    pub operation: Operation,
+    /// The contact's address.
+    pub email: String,
+    /// HubSpot properties and their texts, the address and the unique property among them.
+    pub properties: BTreeMap<String, String>,
+}
+
+/// Writes one subscription status.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StatusChange {
+    /// Identity and waiting events.
+    pub operation: Operation,
+    /// The contact's address.
+    pub email: String,
+    /// The subscription type.
+    pub subscription_type: i64,
+    /// The business unit it belongs to.
+    pub business_unit: Option<i64>,
+    /// The status to write.
+    pub state: DesiredState,
+    /// How the contact agreed.
+    pub consent: Option<Consent>,
+}
+
+/// Joins or leaves one segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Membership {
+    /// Identity and waiting events.
+    pub operation: Operation,
+    /// The record, if it was known before this batch; otherwise the upsert's answer names it.
+    pub record_id: Option<RecordId>,
+}
+
+/// Joining or leaving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum MembershipChange {
+    /// The contact becomes a member.
+    Add,
+    /// The contact stops being one.
+    Remove,
+}
+
+/// All operations of some events of one portal.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The events this plan serves.
+    pub events: Vec<EventId>,
+    /// Contacts that no record is known for: found, or made, by their address.
+    pub upserts_by_email: Vec<Upsert>,
+    /// Contacts with a record: found by the unique property, so that a changed address changes them.
+    pub upserts_by_key: Vec<Upsert>,
+    /// Statuses to write; those that subscribe are read first.
+    pub statuses: Vec<StatusChange>,
+    /// Segment changes, grouped the way they are sent.
+    pub memberships: BTreeMap<(String, MembershipChange), Vec<Membership>>,
+    /// Events of contacts that share the address of another contact of this plan, and are not linked yet: HubSpot takes
+    /// an address once in a batch, so they wait for the other one to be linked.
+    pub address_shared: Vec<EventId>,
+}
+
+/// One contact with its events, oldest first.
+type Group<'a> = Vec<&'a ClaimedEvent>;
+
+/// Builds plans of at most `most_calls` calls each. Together they serve every event once; the events of a contact stay
+/// together. A single contact that needs more calls than that gets a plan of its own that is larger.
+pub fn plans(events: &[ClaimedEvent], unique_property: &str, mode: WriteMode, most_calls: u32) -> Vec<Plan> {
+    let mut finished = Vec::new();
+    let mut waiting = vec![groups(events)];
+    while let Some(groups) = waiting.pop() {
+        let plan = plan_of(&groups, unique_property);
+        if plan.calls(mode) <= most_calls || groups.len() <= 1 {
+            finished.push(plan);
+        } else {
+            let (first, second) = groups.split_at(groups.len() / 2);
+            waiting.extend([second.to_vec(), first.to_vec()]);
+        }
+    }
+    finished
+}
+
+impl Plan {
+    /// The calls this plan needs at the most. Statuses that turn out to be right already cost less.
+    pub fn calls(&self, mode: WriteMode) -> u32 {
+        let rows = |count: usize| count.div_ceil(ROWS_PER_CALL);
+        let statuses = |count: usize| match mode {
+            WriteMode::Batch => rows(count),
+            WriteMode::Single => count,
+        };
+        let reads: usize = self.addresses_to_read().values().map(|emails| statuses(emails.len())).sum();
+        let memberships: usize = self.memberships.values().map(|members| members.len().div_ceil(MEMBERS_PER_CALL)).sum();
+        let total = rows(self.upserts_by_email.len())
+            + rows(self.upserts_by_key.len())
+            + reads
+            + statuses(self.statuses.len())
+            + memberships;
+        u32::try_from(total).unwrap_or(u32::MAX)
+    }
+
+    /// The addresses whose statuses must be known before anything is written, by business unit: a subscription is not
+    /// written over an opt-out.
+    pub fn addresses_to_read(&self) -> BTreeMap<Option<i64>, Vec<&str>> {
+        let mut addresses: BTreeMap<Option<i64>, Vec<&str>> = BTreeMap::new();
+        let mut seen = HashSet::new();
+        for change in self.statuses.iter().filter(|change| change.state == DesiredState::Subscribed) {
+            if seen.insert((change.business_unit, change.email.as_str())) {
+                addresses.entry(change.business_unit).or_default().push(&change.email);
+            }
+        }
+        addresses
+    }
+
+    /// Every operation, whatever its kind.
+    pub fn operations(&self) -> impl Iterator<Item = &Operation> {
+        let upserts = self.upserts_by_email.iter().chain(&self.upserts_by_key).map(|upsert| &upsert.operation);
+        let statuses = self.statuses.iter().map(|change| &change.operation);
+        let memberships = self.memberships.values().flatten().map(|member| &member.operation);
+        upserts.chain(statuses).chain(memberships)
+    }
+}
+
+/// Contacts in the order of their first event, each with its events, oldest first.
+fn groups(events: &[ClaimedEvent]) -> Vec<Group<'_>> {
+    let mut oldest_first: Vec<&ClaimedEvent> = events.iter().collect();
+    oldest_first.sort_by_key(|event| (event.accepted_at, event.event_id));
+    let mut places: HashMap<&ContactKey, usize> = HashMap::new();
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for event in oldest_first {
+        let place = *places.entry(&event.contact.key).or_insert(groups.len());
+        if place == groups.len() {
+            groups.push(Vec::new());
+        }
+        groups[place].push(event);
+    }
+    groups
+}
+
+fn plan_of(groups: &[Group<'_>], unique_property: &str) -> Plan {
+    let mut plan = Plan::default();
+    let mut addresses = HashSet::new();
+    for group in groups {
+        let contact = &group[0].contact;
+        if !addresses.insert(contact.email.as_str()) && contact.record_id.is_none() {
+            plan.address_shared.extend(group.iter().map(|event| event.event_id));
+            continue;
+        }
+        plan.events.extend(group.iter().map(|event| event.event_id));
+        add_upsert(&mut plan, group, unique_property);
+        add_statuses(&mut plan, group);
+        add_memberships(&mut plan, group);
+    }
+    plan
+}
+
+fn add_upsert(plan: &mut Plan, group: &Group<'_>, unique_property: &str) {
+    let contact = &group[0].contact;
+    let mut properties = BTreeMap::from([
+        ("email".to_owned(), contact.email.clone()),
+        (unique_property.to_owned(), contact.key.0.clone()),
+    ]);
+    for event in group {
+        properties.extend(mapped_properties(&event.payload.mapping.targets, contact));
+    }
+    let hash = fingerprint(&json!(properties));
+    if let Some(operation) = operation(CONTACT_OPERATION.to_owned(), hash, contact, group) {
+        let upsert = Upsert { operation, email: contact.email.clone(), properties };
+        match contact.record_id {
+            None => plan.upserts_by_email.push(upsert),
+            Some(_) => plan.upserts_by_key.push(upsert),
+        }
+    }
+}
+
+/// One change a subscription type: of several products that share one, the newest decision counts, and serves them all.
+fn add_statuses(plan: &mut Plan, group: &Group<'_>) {
+    let mut newest: BTreeMap<i64, (&ClaimedEvent, Group<'_>)> = BTreeMap::new();
+    for event in group {
+        if let Some(subscription_type) = event.payload.mapping.targets.subscription_type {
+            let entry = newest.entry(subscription_type).or_insert_with(|| (event, Vec::new()));
+            entry.0 = event;
+            entry.1.push(event);
+        }
+    }
+    for (subscription_type, (event, waiting)) in newest {
+        let (contact, payload) = (&event.contact, &event.payload);
+        let state = payload.desired_state;
+        let hash = fingerprint(&json!({
+            "email": contact.email, "subscription_type": subscription_type, "state": state,
+            "given_at": payload.consent.as_ref().map(|consent| consent.given_at),
+        }));
+        let key = format!("status:{subscription_type}:{}", state.as_str());
+        if let Some(operation) = operation(key, hash, contact, &waiting) {
+            plan.statuses.push(StatusChange {
+                operation,
+                email: contact.email.clone(),
+                subscription_type,
+                business_unit: payload.mapping.targets.business_unit,
+                state,
+                consent: payload.consent.clone(),
+            });
+        }
+    }
+}
+
+/// One change a segment: of several products that share one, the newest decision counts.
+fn add_memberships(plan: &mut Plan, group: &Group<'_>) {
+    let mut newest: BTreeMap<&str, (MembershipChange, Group<'_>)> = BTreeMap::new();
+    for event in group {
+        let change = event.payload.mapping.targets.segment_change(event.payload.desired_state);
+        let wanted = change.add.iter().map(|list| (list, MembershipChange::Add));
+        for (list, change) in wanted.chain(change.remove.iter().map(|list| (list, MembershipChange::Remove))) {
+            let entry = newest.entry(list).or_insert_with(|| (change, Vec::new()));
+            entry.0 = change;
+            entry.1.push(event);
+        }
+    }
+    let contact = &group[0].contact;
+    for (list, (change, waiting)) in newest {
+        let verb = match change {
+            MembershipChange::Add => "add",
+            MembershipChange::Remove => "remove",
+        };
+        let hash = fingerprint(&json!([list, verb, contact.key.0]));
+        if let Some(operation) = operation(format!("segment:{list}:{verb}"), hash, contact, &waiting) {
+            let member = Membership { operation, record_id: contact.record_id };
+            plan.memberships.entry((list.to_owned(), change)).or_default().push(member);
+        }
+    }
+}
+
+/// The operation, or nothing when every waiting event has a receipt that says it is done. A contact whose record is not
+/// known is written again in any case: its answer names the record.
+fn operation(key: String, desired_hash: [u8; 32], contact: &Contact, waiting: &Group<'_>) -> Option<Operation> {
+    let hex = hex(&desired_hash);
+    let names_the_record = key == CONTACT_OPERATION && contact.record_id.is_none();
+    let events: Vec<EventId> = waiting
+        .iter()
+        .filter(|event| names_the_record || event.receipts.get(&key) != Some(&hex))
+        .map(|event| event.event_id)
+        .collect();
+    (!events.is_empty()).then(|| Operation { key, desired_hash, contact_key: contact.key.clone(), events })
+}
+
+fn mapped_properties<'a>(
+    targets: &'a Targets,
+    contact: &'a Contact,
+) -> impl Iterator<Item = (String, String)> + use<'a> {
+    targets.contact_properties.iter().filter_map(|(name, source)| {
+        let text = match source {
+            PropertySource::Constant { value } => value.clone(),
+            PropertySource::Property(property) => text_of(contact.properties.get(property)?),
+        };
+        Some((name.clone(), text))
+    })
+}
+
+/// HubSpot takes every value as text; an empty one clears the property.
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn fingerprint(desired: &Value) -> [u8; 32] {
+    Sha256::digest(desired.to_string()).into()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ids::{PortalId, StreamId};
+    use crate::model::subscription::{EventLane, MappingSnapshot, Payload};
+    use jiff::Timestamp;
+    use uuid::Uuid;
+
+    const UNIQUE: &str = "hubferry_contact_key";
+
+    fn event(number: u128, contact: &str, email: &str, state: DesiredState) -> ClaimedEvent {
+        let targets = serde_json::from_value(json!({
+            "contact_properties": {"firstname": "first_name", "lead_source": {"value": "web"}},
+            "subscription_type": 1001,
+            "segments": {"subscribed": {"add": ["101"]}, "unsubscribed": {"remove": ["101"]}},
+        }))
+        .unwrap();
+        ClaimedEvent {
+            event_id: EventId(Uuid::from_u128(number)),
+            stream_id: StreamId(1),
+            sequence: 1,
+            portal_id: PortalId(4711),
+            lane: EventLane::Bulk,
+            process_attempts: 0,
+            accepted_at: Timestamp::from_second(i64::try_from(number).unwrap()).unwrap(),
+            contact: Contact {
+                key: ContactKey(contact.into()),
+                email: email.into(),
+                properties: BTreeMap::from([("first_name".into(), json!("Ada"))]),
+                record_id: None,
+            },
+            payload: Payload {
+                desired_state: state,
+                consent: None,
+                mapping: MappingSnapshot { version: 1, targets },
+            },
+            receipts: BTreeMap::new(),
+        }
+    }
+
+    fn subscribers(count: u128) -> Vec<ClaimedEvent> {
+        (0..count)
+            .map(|n| event(n, &format!("c{n}"), &format!("c{n}@example.test"), DesiredState::Subscribed))
+            .collect()
+    }
+
+    fn only_plan(events: &[ClaimedEvent]) -> Plan {
+        let mut plans = plans(events, UNIQUE, WriteMode::Batch, u32::MAX);
+        assert_eq!(plans.len(), 1);
+        plans.remove(0)
+    }
+
+    #[test]
+    fn a_hundred_new_subscribers_cost_four_calls() {
+        assert_eq!(only_plan(&subscribers(100)).calls(WriteMode::Batch), 4);
+        assert_eq!(only_plan(&subscribers(101)).calls(WriteMode::Batch), 7);
+        assert_eq!(only_plan(&subscribers(100)).calls(WriteMode::Single), 1 + 100 + 100 + 1);
+        assert_eq!(only_plan(&[]).calls(WriteMode::Batch), 0);
+    }
+
+    #[test]
+    fn who_leaves_is_written_without_asking() {
+        let plan = only_plan(&[event(1, "a", "a@example.test", DesiredState::Unsubscribed)]);
+        assert!(plan.addresses_to_read().is_empty());
+        assert_eq!(plan.calls(WriteMode::Batch), 3);
+    }
+
+    #[test]
+    fn events_of_one_contact_become_one_upsert_and_the_newest_status_serves_them_all() {
+        let events = [
+            event(2, "a", "a@example.test", DesiredState::Subscribed),
+            event(1, "a", "a@example.test", DesiredState::Unsubscribed),
+        ];
+        let plan = only_plan(&events);
+        assert_eq!(plan.upserts_by_email.len(), 1);
+        assert_eq!(plan.statuses.len(), 1);
+        assert_eq!(plan.statuses[0].state, DesiredState::Subscribed);
+        assert_eq!(plan.statuses[0].operation.events.len(), 2);
+        assert_eq!(plan.memberships.keys().collect::<Vec<_>>(), [&("101".to_owned(), MembershipChange::Add)]);
+    }
+
+    #[test]
+    fn the_first_write_goes_by_address_and_sets_the_unique_property() {
+        let mut linked = event(2, "b", "b@example.test", DesiredState::Subscribed);
+        linked.contact.record_id = Some(RecordId(7));
+        let plan = only_plan(&[event(1, "a", "a@example.test", DesiredState::Subscribed), linked]);
+        assert_eq!(plan.upserts_by_email[0].properties[UNIQUE], "a");
+        assert_eq!(plan.upserts_by_email[0].properties["firstname"], "Ada");
+        assert_eq!(plan.upserts_by_email[0].properties["lead_source"], "web");
+        assert_eq!(plan.upserts_by_key[0].properties["email"], "b@example.test");
+    }
+
+    #[test]
+    fn an_operation_with_a_receipt_is_skipped_unless_it_would_write_something_else() {
+        let mut again = event(1, "a", "a@example.test", DesiredState::Subscribed);
+        again.contact.record_id = Some(RecordId(7));
+        let first = only_plan(std::slice::from_ref(&again));
+        again.receipts = first.operations().map(|op| (op.key.clone(), hex(&op.desired_hash))).collect();
+        assert_eq!(only_plan(std::slice::from_ref(&again)).calls(WriteMode::Batch), 0);
+        again.contact.properties.insert("first_name".into(), json!("Grace"));
+        let changed = only_plan(std::slice::from_ref(&again));
+        assert_eq!(changed.upserts_by_key.len(), 1);
+        assert!(changed.statuses.is_empty());
+    }
+
+    #[test]
+    fn a_contact_whose_record_is_not_known_is_written_again_despite_its_receipt() {
+        let mut again = event(1, "a", "a@example.test", DesiredState::Subscribed);
+        let first = only_plan(std::slice::from_ref(&again));
+        again.receipts = first.operations().map(|op| (op.key.clone(), hex(&op.desired_hash))).collect();
+        assert_eq!(only_plan(&[again]).upserts_by_email.len(), 1);
+    }
+
+    #[test]
+    fn plans_are_cut_to_the_calls_that_can_be_granted_and_lose_nobody() {
+        let events = subscribers(250);
+        let cut = plans(&events, UNIQUE, WriteMode::Single, 50);
+        assert!(cut.iter().all(|plan| plan.calls(WriteMode::Single) <= 50));
+        let mut served: Vec<EventId> = cut.iter().flat_map(|plan| plan.events.clone()).collect();
+        served.sort();
+        assert_eq!(served, events.iter().map(|event| event.event_id).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_second_contact_with_the_same_address_waits_for_the_first() {
+        let events = [
+            event(1, "a", "a@example.test", DesiredState::Subscribed),
+            event(2, "b", "a@example.test", DesiredState::Subscribed),
+        ];
+        let plan = only_plan(&events);
+        assert_eq!(plan.address_shared, [events[1].event_id]);
+        assert_eq!(plan.events, [events[0].event_id]);
+    }
+
+    #[test]
+    fn values_become_the_texts_that_hubspot_takes() {
+        assert_eq!(text_of(&json!(null)), "");
+        assert_eq!(text_of(&json!("x")), "x");
+        assert_eq!(text_of(&json!(1.5)), "1.5");
+        assert_eq!(text_of(&json!(true)), "true");
+    }
+}

@@ -1,0 +1,1 @@
+//! Integration tests of hubferry live in `it/`; this library target is empty.
