@@ -9,25 +9,39 @@
 --    "lane": "interactive" | "bulk"}
 
 -- An address as it is compared and stored: trimmed and in lower case, by ASCII rules only, so that no locale can turn one
--- address into another. Null when it is not an address that mail can be sent to.
+-- address into another; NFC, so that one text typed in two ways is one address. Null when it is not an address that mail can
+-- be sent to: spaces, controls and invisible characters beyond ASCII are listed, since the C locale knows none of them.
 create function hubferry.canonical_email(address text) returns text language sql immutable parallel safe as $$
     select candidate
-    from (select lower(btrim(address, E' \t\r\n') collate "C") as candidate) as trimmed
+    from (select lower(normalize(btrim(address, E' \t\r\n'), NFC) collate "C") as candidate) as trimmed
     where length(candidate) <= 254
       and candidate ~ '^[^[:space:][:cntrl:]@<>()\[\]\\,;:"]{1,64}@([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+([a-z]{2,63}|xn--[a-z0-9-]{1,59})$'
       and candidate !~ '(^\.|\.\.|\.@)'
+      and candidate !~ '[\u0080-\u00a0\u00ad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\uff20\uffa0\ufff0-\uffff]'
 $$;
 
 -- An RFC 3339 instant, or null when the text is not one.
 create function hubferry.instant(value text) returns timestamptz language plpgsql immutable parallel safe as $$
 begin
-    if value !~ '^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})$' then
+    if value !~ '^\d{4}-\d{2}-\d{2}[Tt]([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})$' then
         return null;
     end if;
     return value::timestamptz;
-exception when datetime_field_overflow or invalid_datetime_format then
+exception when datetime_field_overflow or invalid_datetime_format or invalid_time_zone_displacement_value then
     return null;
 end $$;
+
+-- An instant in the one form in which it is hashed and handed on.
+create function hubferry.instant_text(value timestamptz) returns text language sql immutable parallel safe as $$
+    select to_char(value at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+$$;
+
+-- Properties as they are hashed: 0.0010 is 0.001. What is stored keeps the caller's form.
+create function hubferry.plain_numbers(properties jsonb) returns jsonb language sql immutable parallel safe as $$
+    select coalesce(jsonb_object_agg(p.key, case jsonb_typeof(p.value)
+        when 'number' then to_jsonb(trim_scale((p.value #>> '{}')::numeric)) else p.value end), '{}')
+    from jsonb_each(properties) as p
+$$;
 
 create type hubferry.fault as (code text, field text, detail text);
 
@@ -159,7 +173,9 @@ create function hubferry.read_items(requests jsonb) returns hubferry.accept_item
                coalesce(r.request ->> 'lane', 'interactive') as lane,
                case when jsonb_typeof(r.request #> '{contact,properties}') = 'object'
                     then r.request #> '{contact,properties}' else '{}' end as properties,
-               case when jsonb_typeof(r.request -> 'consent') = 'object' then r.request -> 'consent' end as consent
+               case when jsonb_typeof(r.request -> 'consent') = 'object'
+                    then jsonb_strip_nulls(r.request -> 'consent' || jsonb_build_object(
+                        'given_at', hubferry.instant_text(hubferry.instant(r.request #>> '{consent,given_at}')))) end as consent
         from jsonb_array_elements(requests) with ordinality as r (request, position)
     )
     select array_agg(
@@ -171,12 +187,12 @@ create function hubferry.read_items(requests jsonb) returns hubferry.accept_item
                   ('no_active_mapping', 'product', 'has no active mapping: run `hubferry mapping activate` for it')::hubferry.fault
          end,
          p.request ->> 'brand', p.request ->> 'product', p.request ->> 'idempotency_key',
-         -- The hash is over what the request means: jsonb has neither key order nor spacing, and what was left out is
-         -- hashed as left out, not as the default of the day.
-         sha256(convert_to(jsonb_build_object(
+         -- The hash is over what the request means: jsonb has neither key order nor spacing, NFC makes one of the two ways
+         -- to write an accent, and who waits for it (the lane) does not change what is wanted.
+         sha256(convert_to(normalize(jsonb_build_object(
              'brand', p.request -> 'brand', 'product', p.request -> 'product', 'key', p.request #> '{contact,key}',
-             'email', p.email, 'properties', p.properties, 'desired_state', p.request -> 'desired_state',
-             'consent', p.consent, 'lane', p.lane)::text, 'UTF8')),
+             'email', p.email, 'properties', hubferry.plain_numbers(p.properties),
+             'desired_state', p.request -> 'desired_state', 'consent', p.consent)::text, NFC), 'UTF8')),
          p.request #>> '{contact,key}', p.email, p.properties, p.request ->> 'desired_state', p.consent, p.lane,
          b.portal_id, m.version, m.targets,
          gen_random_uuid(), gen_random_uuid())::hubferry.accept_item
@@ -248,8 +264,11 @@ create function hubferry.write_accepted(items hubferry.accept_item[], traceparen
                s.last_sequence + row_number() over (partition by s.stream_id order by i.position) as sequence
         from unnest(items) as i
         join hubferry.subscription_streams s using (contact_key, brand, product)
+        -- Accepted by another transaction while this one waited for the contact: such an item takes no number.
+        where not exists (
+            select from hubferry.subscription_requests r where r.brand = i.brand and r.idempotency_key = i.idempotency_key)
     ),
-    -- A key that another transaction used meanwhile is left alone: its receipt answers this request too.
+    -- A key that another transaction uses at this very moment is left alone: its receipt answers this request too.
     receipts as (
         insert into hubferry.subscription_requests
             (request_id, brand, idempotency_key, request_hash, stream_id, event_id, sequence, desired_state, mapping_version)
@@ -285,11 +304,13 @@ create function hubferry.write_accepted(items hubferry.accept_item[], traceparen
           and (c.email, c.properties) is distinct from (newest.email, c.properties || newest.properties)
     )
     insert into hubferry.outbox_events (event_id, kind, stream_id, sequence, portal_id, brand, lane, traceparent, payload)
-    select f.event_id, 'subscription.desired-state.v1', f.stream_id, f.sequence, f.portal_id, f.brand, f.lane, traceparent,
+    select f.event_id, 'subscription.desired-state.v1', f.stream_id, f.sequence, f.portal_id, f.brand, f.lane,
+           -- A trace that can't be followed is no reason to refuse a request.
+           case when traceparent ~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' then traceparent end,
            jsonb_build_object(
                'desired_state', f.desired_state,
                'consent', f.consent || jsonb_build_object(
-                   'given_at', coalesce(f.consent ->> 'given_at', to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))),
+                   'given_at', coalesce(f.consent ->> 'given_at', hubferry.instant_text(clock_timestamp()))),
                'mapping', jsonb_build_object('version', f.mapping_version, 'targets', f.targets))
     from fresh f
 $$;
@@ -328,28 +349,25 @@ begin
 
     return query
     select i.position,
-           case when answer.code is null then r.request_id end,
-           case when answer.code is null then r.event_id end,
-           case when answer.code is null then r.sequence end,
-           case when answer.code is null then 'accepted' end,
-           case when answer.code is null then r.request_id <> i.request_id end,
-           answer.code, answer.field, answer.detail
+           case when (answer.fault).code is null then r.request_id end,
+           case when (answer.fault).code is null then r.event_id end,
+           case when (answer.fault).code is null then r.sequence end,
+           case when (answer.fault).code is null then 'accepted' end,
+           case when (answer.fault).code is null then r.request_id <> i.request_id end,
+           (answer.fault).code, (answer.fault).field, (answer.fault).detail
     from unnest(items) as i
-    left join unnest(fresh) as f on f.position = i.position
+    left join unnest(fresh) as f on f.brand = i.brand and f.idempotency_key = i.idempotency_key
     left join hubferry.subscription_requests r on r.brand = i.brand and r.idempotency_key = i.idempotency_key
     cross join lateral (
-        select case when r.request_hash = i.request_hash then null
-                    when (i.fault).code is not null then (i.fault).code
-                    when (f.fault).code is not null then (f.fault).code
-                    when r.request_hash <> i.request_hash then 'idempotency_conflict' end as code,
-               case when r.request_hash = i.request_hash then null
-                    when (i.fault).code is not null then (i.fault).field
-                    when (f.fault).code is not null then (f.fault).field
-                    when r.request_hash <> i.request_hash then 'idempotency_key' end as field,
-               case when r.request_hash = i.request_hash then null
-                    when (i.fault).code is not null then (i.fault).detail
-                    when (f.fault).code is not null then (f.fault).detail
-                    when r.request_hash <> i.request_hash then 'was used for another request; use a new key for a new request' end as detail
+        select case
+            -- What the configuration says today does not undo what was accepted.
+            when r.request_hash = i.request_hash
+                and coalesce((i.fault).code, 'unknown_brand') in ('unknown_brand', 'unknown_product', 'no_active_mapping') then null
+            when (i.fault).code is not null then i.fault
+            when coalesce(r.request_hash, f.request_hash) <> i.request_hash then
+                ('idempotency_conflict', 'idempotency_key', 'was used for another request; use a new key for a new request')::hubferry.fault
+            else f.fault
+        end as fault
     ) as answer
     order by i.position;
 end $$;

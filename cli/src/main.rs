@@ -1,1 +1,42 @@
-fn main() {}
+//! `hubferry`: what an operator does by hand, and the whole stack on one laptop.
+
+mod arguments;
+mod commands;
+mod end;
+mod environment;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use arguments::{Arguments, Command};
+use end::End;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(arguments).await {
+        Ok(end) => end.into(),
+        Err(error) => {
+            output::failure(&error);
+            End::of_failure(&error).into()
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> anyhow::Result<End> {
+    // Before the first connection: two crates bring a provider each, and rustls would not choose between them.
+    let installed = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    anyhow::ensure!(installed.is_ok(), "TLS was set up twice");
+    let environment = environment::read(arguments.env_file.as_deref())?;
+    let json = arguments.json;
+    match arguments.command {
+        Command::Migrate => commands::migrate::run(environment, json).await,
+        Command::Import(args) => commands::import::run(args, environment, json).await,
+        Command::Status(args) => commands::status::run(args, environment, json).await,
+        Command::Portal(command) => commands::portal::run(command, environment, json).await,
+        Command::Mapping(command) => commands::mapping::run(command, environment, json).await,
+        Command::Token(command) => commands::token::run(command, environment, json).await,
+    }
+}

@@ -11,6 +11,7 @@ postgres_start() {
     local folder=$1 mode=$2 attempt
     postgres_find "$folder"
     if postgres_is_ours "$folder"; then
+        postgres_create_database
         say "PostgreSQL $postgres_version: already running on 127.0.0.1:$postgres_port"
         return
     fi
@@ -25,8 +26,8 @@ postgres_start() {
             fail_with_log "PostgreSQL does not start in $folder/postgres" "$folder/postgres/server.log"
         postgres_port=''
     done
-    postgres_is_ours "$folder" || fail_with_log "PostgreSQL does not answer on 127.0.0.1:$postgres_port" "$folder/postgres/server.log"
-    postgres_create_database "$folder"
+    postgres_is_ours "$folder" || fail_with_log "PostgreSQL does not answer on 127.0.0.1:$postgres_port; if $folder/servers.env is not its own, remove $folder to start anew" "$folder/postgres/server.log"
+    postgres_create_database
     write_state "$folder"
     say "PostgreSQL $postgres_version: started on 127.0.0.1:$postgres_port"
 }

@@ -50,6 +50,8 @@ start_all() {
 
     lock_folder "$folder"
     read_state "$folder"
+    # Before a server is made with these passwords, so that an interrupted start can be repeated.
+    write_state "$folder"
     if [[ -n $database_url ]]; then
         say "PostgreSQL: the one that $database_variable names"
     else
@@ -120,4 +122,6 @@ lock_folder() {
     flock -w "$LOCK_WAIT_SECONDS" 9 || fail "another start or stop of $1 has been running for $LOCK_WAIT_SECONDS s"
 }
 
+# Ctrl-C ends this quietly; without it, the first step that it hits would report a failure.
+trap 'exit 130' INT
 main "$@"

@@ -17,6 +17,7 @@ done
 shift
 
 # A second Ctrl-C while the servers stop would leave one behind.
+# shellcheck disable=SC2317 # the trap calls it
 stop_servers() {
     trap '' INT TERM HUP
     "$here/servers.sh" stop "$folder"
@@ -25,22 +26,24 @@ trap stop_servers EXIT
 
 # Ctrl-C reaches the command by itself, as it reaches every process of the terminal; this shell waits for it to end.
 # What is sent to this shell alone is passed on.
-child=''
-trap ':' INT
+child='' interrupted=no
+trap 'interrupted=yes' INT
 trap '[[ -z $child ]] || kill -TERM "$child" 2>/dev/null || true' TERM HUP
 
 "$here/servers.sh" start "$folder" ${options[@]+"${options[@]}"}
+[[ $interrupted == no ]] || exit 130
 set -a
 # shellcheck source=/dev/null
 source "$folder/stack.env"
 set +a
 
-"$@" <&0 &
+# A shell lets its background commands ignore Ctrl-C, unless told otherwise.
+(trap - INT QUIT && exec "$@") <&0 &
 child=$!
-status=0
+# A trapped signal ends `wait` early, with a status of its own.
 while :; do
-    wait "$child" && status=0 || status=$?
-    # A trapped signal ends `wait` before the command has ended.
+    status=0
+    wait "$child" || status=$?
     kill -0 "$child" 2>/dev/null || break
 done
 exit "$status"

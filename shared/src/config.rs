@@ -23,7 +23,7 @@ const VERSION_VARIABLES: [(&str, Family); 5] = [
 ];
 
 /// Variables, and what was wrong with those that were read so far.
-#[derive(Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Environment {
     variables: HashMap<String, String>,
     faults: Vec<String>,
@@ -60,6 +60,13 @@ impl HubSpotTokens {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the configuration is not complete:\n  {}", .0.join("\n  "))]
 pub struct ConfigError(pub Vec<String>);
+
+impl std::fmt::Debug for Environment {
+    // Values are secrets as often as not.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Environment").field("faults", &self.faults).finish_non_exhaustive()
+    }
+}
 
 impl Environment {
     /// Reads the process's environment.

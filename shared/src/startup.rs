@@ -44,20 +44,29 @@ pub fn lambda() {
 }
 
 /// The intake, from the environment.
-pub fn intake(mut environment: Environment) -> anyhow::Result<Intake> {
+pub fn intake(environment: Environment) -> anyhow::Result<Intake> {
+    intake_with(environment, ONE_CONNECTION)
+}
+
+/// The intake with this many connections, for a server that answers many requests at once.
+pub fn intake_with(mut environment: Environment, connections: usize) -> anyhow::Result<Intake> {
     let database = environment.database_url();
     environment.finish()?;
-    Ok(Intake::new(Db::new(&database, ONE_CONNECTION)?))
+    Ok(Intake::new(Db::new(&database, connections)?))
 }
 
 /// The dispatcher, from the environment.
 pub async fn dispatcher(mut environment: Environment) -> anyhow::Result<Dispatcher> {
-    let (database, urls) = (environment.database_url(), environment.queue_urls());
-    let keys = environment.signing_keys();
+    let urls = environment.queue_urls();
+    dispatcher_with(environment, Sqs::new(urls).await)
+}
+
+/// The dispatcher with queues that were reached some other way.
+pub fn dispatcher_with(mut environment: Environment, sqs: Sqs) -> anyhow::Result<Dispatcher> {
+    let (database, keys) = (environment.database_url(), environment.signing_keys());
     environment.finish()?;
     let keys = keys.ok_or_else(|| ConfigError(vec!["HUBFERRY_SIGNING_KEY is not set".into()]))?;
-    let db = Db::new(&database, ONE_CONNECTION)?;
-    Ok(Dispatcher { db, sqs: Sqs::new(urls).await, keys, pace: Pace::default() })
+    Ok(Dispatcher { db: Db::new(&database, ONE_CONNECTION)?, sqs, keys, pace: Pace::default() })
 }
 
 /// A worker, from the environment.

@@ -1,5 +1,8 @@
 //! Integration tests: real PostgreSQL, real Redis, the SQS emulator and the HubSpot simulator over HTTP.
 
 mod main_job;
+mod postgres_proxy;
 mod servers;
+mod sqs_contract;
+mod worker;
 mod world;

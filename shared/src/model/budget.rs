@@ -76,22 +76,12 @@ pub struct Bucket {
 impl Bucket {
     /// The portal's general window.
     pub const fn calls(portal_id: PortalId, limit: u32, window: Duration) -> Self {
-        Self {
-            portal_id,
-            name: BucketName::Calls,
-            limit,
-            window,
-        }
+        Self { portal_id, name: BucketName::Calls, limit, window }
     }
 
     /// The portal's window for search requests, whose size is the same for every account.
     pub const fn search(portal_id: PortalId) -> Self {
-        Self {
-            portal_id,
-            name: BucketName::Search,
-            limit: SEARCH_LIMIT,
-            window: SEARCH_WINDOW,
-        }
+        Self { portal_id, name: BucketName::Search, limit: SEARCH_LIMIT, window: SEARCH_WINDOW }
     }
 }
 
@@ -260,20 +250,14 @@ impl RateHeaders {
 pub fn interactive_reserve(limit: u32, interactive_seen: bool) -> u32 {
     let part = u64::from(limit) * u64::from(BUSY_RESERVE_PERCENT);
     let busy = u32::try_from(part.div_ceil(100)).unwrap_or(limit);
-    let reserve = if interactive_seen {
-        busy
-    } else {
-        busy.min(QUIET_RESERVE_CALLS)
-    };
+    let reserve = if interactive_seen { busy } else { busy.min(QUIET_RESERVE_CALLS) };
     reserve.min(limit.saturating_sub(1))
 }
 
 /// When to ask again after being told to wait: never earlier than told, later by a part of the wait that `random`, in
 /// `0.0..1.0`, chooses.
 pub fn spread(wait: Duration, random: f64) -> Duration {
-    wait + wait
-        .clamp(LEAST_SPREAD, MOST_SPREAD)
-        .mul_f64(random.clamp(0.0, 1.0))
+    wait + wait.clamp(LEAST_SPREAD, MOST_SPREAD).mul_f64(random.clamp(0.0, 1.0))
 }
 
 #[cfg(test)]
@@ -294,14 +278,8 @@ mod tests {
     #[test]
     fn a_small_limit_never_shuts_bulk_out_and_quiet_never_leaves_more_than_busy() {
         for limit in 1..=60 {
-            let (busy, quiet) = (
-                interactive_reserve(limit, true),
-                interactive_reserve(limit, false),
-            );
-            assert!(
-                quiet <= busy && busy < limit,
-                "limit {limit}: busy {busy}, quiet {quiet}"
-            );
+            let (busy, quiet) = (interactive_reserve(limit, true), interactive_reserve(limit, false));
+            assert!(quiet <= busy && busy < limit, "limit {limit}: busy {busy}, quiet {quiet}");
         }
         assert_eq!(interactive_reserve(0, true), 0);
         assert_eq!(interactive_reserve(u32::MAX, true), 858_993_459);
@@ -324,28 +302,16 @@ mod tests {
 
     #[test]
     fn headers_of_another_window_say_nothing() {
-        let headers = RateHeaders {
-            max: Some(190),
-            remaining: Some(12),
-            interval: Some(Duration::from_secs(1)),
-        };
+        let headers = RateHeaders { max: Some(190), remaining: Some(12), interval: Some(Duration::from_secs(1)) };
         assert_eq!(headers.about(CALL_WINDOW), None);
         assert_eq!(headers.about(Duration::from_secs(1)), Some((190, 12)));
     }
 
     #[test]
     fn headers_without_a_number_say_nothing_and_without_an_interval_are_taken_at_their_word() {
-        let headers = RateHeaders {
-            max: Some(190),
-            remaining: None,
-            interval: None,
-        };
+        let headers = RateHeaders { max: Some(190), remaining: None, interval: None };
         assert_eq!(headers.about(CALL_WINDOW), None);
-        let headers = RateHeaders {
-            max: Some(190),
-            remaining: Some(0),
-            interval: None,
-        };
+        let headers = RateHeaders { max: Some(190), remaining: Some(0), interval: None };
         assert_eq!(headers.about(CALL_WINDOW), Some((190, 0)));
     }
 }

@@ -103,6 +103,11 @@ impl SigningKey {
     }
 }
 
+/// The text form of a new key made of these random bytes.
+pub fn new_key_text(random: [u8; MIN_KEY_BYTES]) -> String {
+    format!("{KEY_PREFIX}{}", STANDARD.encode(random))
+}
+
 /// Seals an event's envelope at the given time (seconds since 1970).
 pub fn seal(event_id: EventId, key: &SigningKey, at_second: i64) -> Sealed {
     let body = format!(r#"{{"event_id":"{event_id}","v":{VERSION}}}"#);

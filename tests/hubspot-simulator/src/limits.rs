@@ -188,3 +188,37 @@ impl DailyCount {
             .map_or(at, |midnight| midnight.timestamp())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+
+    use super::*;
+
+    const WINDOW: Duration = Duration::from_secs(1);
+    const LIMIT: usize = 20;
+
+    /// The most accepted calls in any window, by looking at all of them.
+    fn highest_by_brute_force(accepted: &[Duration]) -> usize {
+        let within = |end: Duration| accepted.iter().filter(|&&at| at <= end && at + WINDOW > end).count();
+        accepted.iter().map(|&end| within(end)).max().unwrap_or(0)
+    }
+
+    #[test]
+    fn window_admits_and_measures_what_counting_every_window_would() {
+        for seed in 0..50 {
+            let mut dice = StdRng::seed_from_u64(seed);
+            let mut window = RollingWindow::new(u32::try_from(LIMIT).ok(), WINDOW);
+            let (mut now, mut accepted) = (Duration::ZERO, Vec::new());
+            for _ in 0..500 {
+                now += Duration::from_millis(dice.random_range(0..80));
+                let held = accepted.iter().filter(|&&at| at + WINDOW > now).count();
+                assert_eq!(window.admit(now), held < LIMIT, "seed {seed}");
+                if held < LIMIT {
+                    accepted.push(now);
+                }
+            }
+            assert_eq!(window.highest(), highest_by_brute_force(&accepted), "seed {seed}");
+        }
+    }
+}

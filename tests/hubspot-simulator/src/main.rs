@@ -1,6 +1,6 @@
 //! The simulator as a program: `hubspot-simulator --listen 127.0.0.1:8788`.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{io::IsTerminal, net::SocketAddr, path::PathBuf};
 
 use anyhow::Context;
 use clap::Parser;
@@ -56,7 +56,8 @@ struct Arguments {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let is_terminal = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(is_terminal).init();
     let config = config(Arguments::parse());
     let simulator = Simulator::start(config).await?;
     tracing::info!(url = %simulator.base_url(), "the HubSpot simulator is up");

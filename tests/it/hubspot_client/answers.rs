@@ -209,11 +209,11 @@ async fn an_expired_token_is_told_from_a_wrong_one() {
 async fn what_hubspot_says_about_a_person_is_in_no_text_of_a_refusal() {
     let world = World::new().await;
     let body = json!({"status": "error", "category": "VALIDATION_ERROR", "message":
-        "Property values were not valid: [{\"isValid\":false,\"message\":\"Email address kim@example.invalidtld is invalid\",\
+        "Property values were not valid: [{\"isValid\":false,\"message\":\"Email address kim@bad.example.test is invalid\",\
          \"error\":\"INVALID_EMAIL\",\"name\":\"email\"}]"});
     let refusal = refusal_of(&world, Action::respond(400, body)).await;
     assert_eq!((refusal.class, refusal.code.as_str()), (Class::WholeBatchInvalid, "invalid_email"));
-    assert!(refusal.named.ids.contains("kim@example.invalidtld"));
+    assert!(refusal.named.ids.contains("kim@bad.example.test"));
     let shown = format!("{refusal:?} {}", refusal.summary);
     assert!(!shown.contains("kim"), "{shown}");
 }

@@ -53,8 +53,7 @@ async fn many_statuses_are_written_and_read_in_the_order_asked_for() {
 async fn an_address_in_a_path_reaches_hubspot_as_it_is() {
     let world = World::new().await;
     let account = world.account();
-    for email in ["a+b@example.test", "o'neil/x@example.test", "q?#@example.test", "ü@example.test", "50%@example.test"]
-    {
+    for email in ["a+b@example.test", "o'neil/x@example.test", "q?#@example.test", "ü@example.test"] {
         let call = account.write_status(&write(email, NEWSLETTER, ConsentState::Subscribed)).await;
         let written = call.result.unwrap_or_else(|refusal| panic!("{email}: {refusal:?}"));
         assert_eq!(written.status, SubscriptionState::Subscribed, "{email}");
@@ -83,6 +82,14 @@ async fn a_subscription_type_that_does_not_exist_is_configuration() {
     let unknown = write("ann@example.test", 999, ConsentState::Subscribed);
     let refusal = world.account().write_status(&unknown).await.result.unwrap_err();
     assert_eq!(refusal.class, Class::Configuration, "{refusal:?}");
+}
+
+#[tokio::test]
+async fn an_address_that_is_none_is_an_invalid_row() {
+    let world = World::new().await;
+    let refusal = world.account().write_status(&write("nobody", NEWSLETTER, ConsentState::Subscribed)).await.result;
+    let refusal = refusal.unwrap_err();
+    assert_eq!((refusal.class, refusal.code.as_str()), (Class::RowInvalid, "invalid_email"));
 }
 
 #[tokio::test]

@@ -80,6 +80,14 @@ pub async fn portal_settings(client: &impl GenericClient, portal: PortalId) -> R
     rows.first().map(|row| column(row, STATEMENT, "unique_property")).transpose()
 }
 
+/// The portal that a brand belongs to; `None` when the brand is not known.
+pub async fn brand_portal(client: &impl GenericClient, brand: &str) -> Result<Option<PortalId>, DbFailure> {
+    const STATEMENT: &str = "brand_portal";
+    let sql = "select portal_id from hubferry.brands where brand = $1";
+    let rows = query(client, STATEMENT, sql, &[(&brand, Type::TEXT)]).await?;
+    rows.first().map(|row| column(row, STATEMENT, "portal_id").map(PortalId)).transpose()
+}
+
 /// Creates a brand of a portal and a product of that brand, where they are missing. A brand stays with its portal.
 pub async fn ensure_product(
     client: &impl GenericClient,
@@ -118,6 +126,23 @@ pub async fn push_mapping(
     let rows = query(client, STATEMENT, sql, &params).await?;
     let row = rows.first().context("the database returned no version")?;
     Ok(MappingVersion { version: column(row, STATEMENT, "version")?, existed: column(row, STATEMENT, "existed")? })
+}
+
+/// Stores targets as the first version of a product that has none. Returns whether it did.
+pub async fn push_first_mapping(
+    client: &impl GenericClient,
+    brand: &str,
+    product: &str,
+    targets: &Targets,
+) -> anyhow::Result<bool> {
+    let sql = "insert into hubferry.mappings (brand, product, version, targets)
+               select $1, $2, 1, $3
+               where not exists (select from hubferry.mappings where brand = $1 and product = $2)
+               on conflict (brand, product, version) do nothing";
+    let targets: Value = serde_json::to_value(targets).context("the targets can't be written as JSON")?;
+    let params: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 3] =
+        [(&brand, Type::TEXT), (&product, Type::TEXT), (&targets, Type::JSONB)];
+    Ok(execute(client, "push_first_mapping", sql, &params).await? == 1)
 }
 
 /// Makes a version the active one and retires the one before; the newest when none is named. Returns the version, or

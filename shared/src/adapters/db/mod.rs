@@ -18,8 +18,8 @@ pub use batch::{
     VerdictStatus, claim_batch, finish_batch, own_opt_outs, renew_leases, start_receipts,
 };
 pub use configuration::{
-    MappingVersion, NewPortal, activate_mapping, create_token, ensure_portal, ensure_product, portal_settings,
-    push_mapping,
+    MappingVersion, NewPortal, activate_mapping, brand_portal, create_token, ensure_portal, ensure_product, portal_settings,
+    push_first_mapping, push_mapping,
 };
 pub use failure::DbFailure;
 pub use migrations::{MigrationSummary, migrate};
@@ -27,4 +27,4 @@ pub use outbox::{
     DueEvent, Unpublished, claim_due, mark_queued, pause_portal, republish_orphans, rescue_expired, return_unpublished,
 };
 pub use pool::{Connection, Db};
-pub use reports::{PortalStatus, status_counts};
+pub use reports::{PortalStatus, database_identity, status_counts};

@@ -10,7 +10,7 @@ mod tokens;
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
+use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -72,7 +72,7 @@ async fn accept(
     let answers = intake.accept_all(vec![request], &headers).await?;
     match answers.into_iter().next() {
         Some(Ok(accepted)) => Ok(accepted_response(&accepted)),
-        Some(Err(fault)) => Err(Problem::fault(&fault)),
+        Some(Err(fault)) => Err(Problem::fault(&request::name_header(fault))),
         None => Err(Problem::unavailable()),
     }
 }
@@ -111,11 +111,12 @@ async fn accept_batch(
 async fn status(
     State(intake): State<Intake>,
     headers: HeaderMap,
-    Path(request_id): Path<String>,
+    request_id: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Problem> {
     const NOT_FOUND: &str = "there is no such request";
     let brands = intake.authorise(&headers).await?;
-    let request_id: Uuid = request_id.parse().map_err(|_| Problem::not_found("a request id is a UUID"))?;
+    let request_id: Option<Uuid> = request_id.ok().and_then(|Path(text)| text.parse().ok());
+    let request_id = request_id.ok_or_else(|| Problem::not_found("a request id is a UUID"))?;
     let connection = intake.db.connection().await.map_err(|error| Problem::database(&error))?;
     let status = db::request_status(&*connection, request_id).await.map_err(|error| Problem::database(&error))?;
     // Another brand's request does not exist for this caller.

@@ -13,10 +13,19 @@ use crate::adapters::db::AcceptFault;
 /// A request that the database is not shown, and why.
 pub(super) struct Faulty(pub(super) AcceptFault);
 
-/// Reads JSON; says line and column when it is none.
+/// The header that carries the key of a single request.
+const KEY_HEADER: &str = "Idempotency-Key";
+
+/// The member that carries it in a batch, and at the database's door.
+const KEY_MEMBER: &str = "idempotency_key";
+
+/// Characters of a caller's own name for a field that an answer repeats.
+const MOST_SHOWN: usize = 100;
+
+/// Reads JSON; says line and column when it is none. The reader's messages name no values.
 pub(super) fn parse(bytes: &[u8]) -> Result<Value, Problem> {
     serde_json::from_slice(bytes)
-        .map_err(|error| Problem::malformed(format!("the body is no JSON: line {} column {}", error.line(), error.column())))
+        .map_err(|error| Problem::malformed(format!("the body can't be read as JSON: {error}")))
 }
 
 /// The key comes by header, so that proxies and client libraries can see it.
@@ -24,19 +33,27 @@ pub(super) fn add_idempotency_key(request: &mut Value, headers: &HeaderMap) -> R
     let Value::Object(members) = request else {
         return Err(Problem::invalid("invalid_request", "", "the body must be an object"));
     };
-    if members.contains_key("idempotency_key") {
-        return Err(Problem::invalid("unknown_field", "idempotency_key", "idempotency_key goes into the header Idempotency-Key"));
+    if members.contains_key(KEY_MEMBER) {
+        return Err(Problem::invalid("unknown_field", KEY_MEMBER, "idempotency_key goes into the header Idempotency-Key"));
     }
     let mut keys = headers.get_all("idempotency-key").iter();
     let (Some(key), None) = (keys.next(), keys.next()) else {
         return Err(Problem::invalid(
             "invalid_idempotency_key",
-            "Idempotency-Key",
+            KEY_HEADER,
             "send one header Idempotency-Key of 1 to 255 visible ASCII characters, a new one for each new request",
         ));
     };
-    members.insert("idempotency_key".into(), json!(String::from_utf8_lossy(key.as_bytes())));
+    members.insert(KEY_MEMBER.into(), json!(String::from_utf8_lossy(key.as_bytes())));
     Ok(())
+}
+
+/// A fault of the key names the header, since that is where the caller of a single request has put it.
+pub(super) fn name_header(mut fault: AcceptFault) -> AcceptFault {
+    if fault.field == KEY_MEMBER {
+        fault.field = KEY_HEADER.to_owned();
+    }
+    fault
 }
 
 /// Takes the requests out of a batch's body.
@@ -44,7 +61,12 @@ pub(super) fn batch(body: Value, most: usize) -> Result<Vec<Value>, Problem> {
     let Value::Object(mut members) = body else {
         return Err(Problem::invalid("invalid_request", "", "the body must be an object with a member `requests`"));
     };
-    match members.remove("requests") {
+    let requests = members.remove("requests");
+    if let Some(name) = members.keys().next() {
+        let shown: String = name.chars().take(MOST_SHOWN).collect();
+        return Err(Problem::invalid("unknown_field", &shown, "a batch has one member, `requests`"));
+    }
+    match requests {
         Some(Value::Array(requests)) if (1..=most).contains(&requests.len()) => Ok(requests),
         _ => Err(Problem::invalid("invalid_request", "requests", format!("requests must be an array of 1 to {most} requests"))),
     }
@@ -134,7 +156,7 @@ mod tests {
     #[test]
     fn malformed_json_is_named_by_line_and_column() {
         let problem = parse(b"{\n  \"brand\": }").unwrap_err().to_json();
-        assert_eq!(problem["detail"], "the body is no JSON: line 2 column 12");
+        assert_eq!(problem["detail"], "the body can't be read as JSON: expected value at line 2 column 12");
     }
 
     #[test]

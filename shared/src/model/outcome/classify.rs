@@ -131,6 +131,7 @@ fn sentence_class(sentence: Sentence) -> Class {
         Sentence::ListIsDynamic | Sentence::IdPropertyNotUnique | Sentence::SubscriptionTypeUnknown => {
             Class::Configuration
         }
+        Sentence::InvalidEmail => Class::RowInvalid,
         // The row itself is fine: sent without its twin it is accepted.
         Sentence::DuplicateIds => Class::Temporary,
     }
@@ -188,7 +189,7 @@ fn limit_policy(error: Option<&ErrorBody>) -> LimitPolicy {
         return LimitPolicy::Unknown;
     };
     let by_name = error.policy_name().map_or(LimitPolicy::Unknown, |name| policy_in(&name.to_lowercase()));
-    if by_name == LimitPolicy::Unknown { policy_in(&error.lower_message()) } else { by_name }
+    if by_name == LimitPolicy::Unknown { policy_in(error.prose()) } else { by_name }
 }
 
 fn policy_in(text: &str) -> LimitPolicy {

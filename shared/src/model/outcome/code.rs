@@ -18,6 +18,8 @@ pub(super) enum Sentence {
     IdPropertyNotUnique,
     /// The subscription type does not exist in this account.
     SubscriptionTypeUnknown,
+    /// The address is none.
+    InvalidEmail,
 }
 
 impl Sentence {
@@ -29,14 +31,14 @@ impl Sentence {
             Self::ListIsDynamic => "list_is_dynamic",
             Self::IdPropertyNotUnique => "id_property_not_unique",
             Self::SubscriptionTypeUnknown => "subscription_type_unknown",
+            Self::InvalidEmail => "invalid_email",
         }
     }
 }
 
 /// The known fact in the error's sentence.
 pub(super) fn sentence(error: &ErrorBody, operation: Operation) -> Option<Sentence> {
-    let message = error.lower_message();
-    let has = |part: &str| message.contains(part);
+    let has = |part: &str| error.prose().contains(part);
     let writes_status = operation == Operation::WriteStatuses;
     if writes_status && (has("unsubscribed") || has("opted out") || has("opted-out")) {
         Some(Sentence::OptedOut)
@@ -50,6 +52,8 @@ pub(super) fn sentence(error: &ErrorBody, operation: Operation) -> Option<Senten
         Some(Sentence::IdPropertyNotUnique)
     } else if writes_status && has("subscription") && (has("does not exist") || has("not found")) {
         Some(Sentence::SubscriptionTypeUnknown)
+    } else if has("not a valid email") || (has("email address") && has("is invalid")) {
+        Some(Sentence::InvalidEmail)
     } else {
         None
     }

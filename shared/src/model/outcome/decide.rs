@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{
     Answer, Attempt, Class, CredentialProblem, Decision, LimitPolicy, PauseReason, ResolveReason, SnoozeReason,
-    SupersededReason,
+    SupersededReason, retry_after,
 };
 
 /// Upper end of the first backoff. A visitor waits for the first retry, so it comes within seconds.
@@ -61,7 +61,7 @@ pub fn decide(answer: Answer<'_>, attempt: &Attempt, now: Timestamp, random: f64
             Decision::SnoozeUntil { at, reason: SnoozeReason::RecordLocked }
         }
         Class::Migrating => {
-            let until = after(now, refusal.retry_after.unwrap_or(MIGRATION_PAUSE));
+            let until = after(now, refusal.retry_after.unwrap_or(MIGRATION_PAUSE).min(retry_after::MAX_WAIT));
             Decision::PausePortal { until, reason: PauseReason::Migrating }
         }
         Class::Temporary => retry(refusal.retry_after, attempt, now, random),
@@ -103,7 +103,9 @@ fn freeze(
     let wait = match policy {
         LimitPolicy::Secondly => SECONDLY_FREEZE.max(asked.min(WINDOW_FREEZE_CEILING)),
         LimitPolicy::TenSecondly | LimitPolicy::Unknown => TEN_SECONDLY_FREEZE.max(asked.min(WINDOW_FREEZE_CEILING)),
-        LimitPolicy::Daily => until_reset(attempt.daily_reset, now).unwrap_or(DAILY_FREEZE.max(asked)),
+        LimitPolicy::Daily => {
+            until_reset(attempt.daily_reset, now).unwrap_or(DAILY_FREEZE.max(asked.min(DAILY_FREEZE_CEILING)))
+        }
     };
     let until = after(now, wait);
     Decision::Freeze { policy, until, resume_at: after(until, FREEZE_JITTER.mul_f64(unit(random))) }
@@ -251,6 +253,38 @@ mod tests {
         let refreshed = Attempt { credential_refreshed: true, ..Attempt::first() };
         let decision = decided(&expired, &refreshed, 0.3);
         assert!(matches!(decision, Decision::PausePortal { reason, .. } if reason.alarms()), "{decision:?}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_wait_ends_before_now_or_after_two_days(
+            class in proptest::sample::select(vec![
+                Class::RateLimited(LimitPolicy::Secondly),
+                Class::RateLimited(LimitPolicy::TenSecondly),
+                Class::RateLimited(LimitPolicy::Daily),
+                Class::Locked,
+                Class::Migrating,
+                Class::Temporary,
+                Class::Credential(CredentialProblem::Invalid),
+            ]),
+            asked in proptest::option::of(proptest::prelude::any::<u64>()),
+            random in proptest::num::f64::ANY,
+            process_attempts in 0..u32::MAX,
+        ) {
+            let refusal = Refusal { retry_after: asked.map(Duration::from_secs), ..refused(class) };
+            let attempt = Attempt { process_attempts, ..Attempt::first() };
+            let at = match decided(&refusal, &attempt, random) {
+                Decision::RetryAt { at } | Decision::SnoozeUntil { at, .. } => at,
+                Decision::Freeze { until, resume_at, .. } => {
+                    proptest::prop_assert!(until <= resume_at);
+                    resume_at
+                }
+                Decision::PausePortal { until, .. } => until,
+                Decision::Dead { .. } => return Ok(()),
+                other => panic!("{other:?}"),
+            };
+            proptest::prop_assert!((1..=2 * 86_400).contains(&seconds(at)), "{} s", seconds(at));
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ const WORD_LIMIT: usize = 128;
 
 /// An error of HubSpot: of a whole call, or one element of a batch answer's `errors`.
 ///
-/// The sentence itself stays private, because it repeats addresses and values. `Debug` leaves it out.
+/// HubSpot's sentence repeats addresses and values. Only its prose is kept, and that stays private.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ErrorBody {
     category: Option<String>,
@@ -22,7 +22,7 @@ pub struct ErrorBody {
     correlation_id: Option<String>,
     faults: Vec<PropertyFault>,
     named: Named,
-    message: String,
+    prose: String,
 }
 
 /// One thing that is wrong with a property value.
@@ -45,9 +45,9 @@ impl ErrorBody {
     /// Reads an error object.
     #[must_use]
     pub fn from_object(object: &Map<String, Value>) -> Self {
-        let message = text(object, "message").unwrap_or_default().to_owned();
+        let message = text(object, "message").unwrap_or_default();
         let details = objects(object.get("errors"));
-        let mut faults = embedded_faults(&message);
+        let mut faults = embedded_faults(message);
         faults.extend(details.iter().filter_map(|detail| detail_fault(detail)));
         let mut body = Self {
             category: word(object.get("category")).or_else(|| word(object.get("errorType"))),
@@ -56,9 +56,9 @@ impl ErrorBody {
             correlation_id: word(object.get("correlationId")),
             faults,
             named: Named::default(),
-            message,
+            prose: prose(message),
         };
-        body.named = names(object, &details, &body);
+        body.named = names(object, &details, &body.faults, message);
         body
     }
 
@@ -101,8 +101,7 @@ impl ErrorBody {
     /// The record that is in the way. HubSpot tells it in a sentence only: "Existing ID: 123".
     #[must_use]
     pub fn existing_id(&self) -> Option<String> {
-        let message = self.lower_message();
-        let (_, rest) = message.split_once("existing id:")?;
+        let (_, rest) = self.prose.split_once("existing id:")?;
         let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
         (!digits.is_empty()).then_some(digits)
     }
@@ -113,9 +112,9 @@ impl ErrorBody {
         self.named.ids.iter().any(|id| id.contains('%') || id.contains('?'))
     }
 
-    /// The sentence in lower case, for the few facts that HubSpot tells in prose only. Never to be stored or logged.
-    pub(super) fn lower_message(&self) -> String {
-        self.message.to_lowercase()
+    /// The sentence in lower case without what people typed, for the few facts that HubSpot tells in prose only.
+    pub(super) fn prose(&self) -> &str {
+        &self.prose
     }
 }
 
@@ -157,15 +156,20 @@ fn detail_fault(detail: &Map<String, Value>) -> Option<PropertyFault> {
     Some(PropertyFault { code, property: property.or_else(|| property_name(detail.get("in"))) })
 }
 
-fn names(object: &Map<String, Value>, details: &[&Map<String, Value>], body: &ErrorBody) -> Named {
-    let mut named = Named { property: body.faults.iter().find_map(|fault| fault.property.clone()), ..Named::default() };
+fn names(
+    object: &Map<String, Value>,
+    details: &[&Map<String, Value>],
+    faults: &[PropertyFault],
+    message: &str,
+) -> Named {
+    let mut named = Named { property: faults.iter().find_map(|fault| fault.property.clone()), ..Named::default() };
     named.ids.extend(strings(object.get("id")).into_iter().map(|id| id.to_lowercase()));
     let contexts = std::iter::once(object).chain(details.iter().copied());
     for context in contexts.filter_map(|holder| holder.get("context")?.as_object()) {
         read_context(context, &mut named);
     }
     if !named.names_rows() {
-        named.ids.extend(addresses(&body.message));
+        named.ids.extend(addresses(message));
     }
     named
 }
@@ -193,6 +197,16 @@ fn read_context(context: &Map<String, Value>, named: &mut Named) {
             _ => {}
         }
     }
+}
+
+/// A sentence without the list of values, without what stands in quotes, and without addresses: somebody may be called
+/// "already exists", and their address may begin with `unsubscribed`.
+fn prose(message: &str) -> String {
+    let before_list = message.split("[{").next().unwrap_or_default();
+    let unquoted: Vec<&str> = before_list.split('"').step_by(2).collect();
+    let words: Vec<&str> =
+        unquoted.iter().flat_map(|part| part.split_whitespace()).filter(|word| !word.contains('@')).collect();
+    words.join(" ").to_lowercase()
 }
 
 /// The e-mail addresses of a sentence, in lower case. They only ever serve to find rows of the batch.
@@ -255,12 +269,12 @@ mod tests {
     #[test]
     fn the_list_inside_the_sentence_tells_code_and_property() {
         let body = error(&json!({"category": "VALIDATION_ERROR", "message":
-            "Property values were not valid: [{\"isValid\":false,\"message\":\"Email address kim@example.invalidtld is invalid\",\
+            "Property values were not valid: [{\"isValid\":false,\"message\":\"Email address kim@bad.example.test is invalid\",\
              \"error\":\"INVALID_EMAIL\",\"name\":\"email\"}] and more"}));
         let fault = PropertyFault { code: "INVALID_EMAIL".to_owned(), property: Some("email".to_owned()) };
         assert_eq!(body.faults(), [fault]);
         assert_eq!(body.named().property.as_deref(), Some("email"));
-        assert!(body.named().ids.contains("kim@example.invalidtld"));
+        assert!(body.named().ids.contains("kim@bad.example.test"));
     }
 
     #[test]
@@ -307,15 +321,31 @@ mod tests {
     #[test]
     fn ids_come_from_every_context_in_lower_case() {
         let named = error(&json!({"id": 5, "context": {"ids": ["Ann@Example.test", 12], "objectWriteTraceId": ["e2"]},
-                                  "errors": [{"context": {"subscriberIdString": ["B@x.test"], "subscriptionId": ["777"],
+                                  "errors": [{"context": {"subscriberIdString": ["B@example.test"], "subscriptionId": ["777"],
                                                           "propertyName": ["city"]}}]}))
         .named();
         assert_eq!(
             named.ids.iter().map(String::as_str).collect::<Vec<_>>(),
-            ["12", "5", "ann@example.test", "b@x.test"]
+            ["12", "5", "ann@example.test", "b@example.test"]
         );
         assert_eq!(named.trace_ids.iter().map(String::as_str).collect::<Vec<_>>(), ["e2"]);
         assert_eq!((named.subscription_id, named.property.as_deref()), (Some(777), Some("city")));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_sentence_is_too_strange_to_be_read(message in ".*", id in ".*") {
+            let body = error(&json!({"message": message, "context": {"ids": [id]}, "errors": [{"message": message}]}));
+            let _ = (body.existing_id(), body.echoes_encoded_id(), format!("{body:?}"));
+        }
+    }
+
+    #[test]
+    fn what_people_typed_is_no_prose() {
+        let of = |message: &str| error(&json!({"message": message})).prose().to_owned();
+        assert_eq!(of("Email address unsubscribed@example.test is invalid"), "email address is invalid");
+        assert_eq!(of("\"already exists\" was not one of the options"), "was not one of the options");
+        assert_eq!(of("Values were not valid: [{\"message\":\"dynamic list\"}]"), "values were not valid:");
     }
 
     #[test]

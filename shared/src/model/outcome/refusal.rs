@@ -136,7 +136,7 @@ mod tests {
     fn neither_summary_nor_debug_holds_personal_data() {
         let body = json!({
             "category": "VALIDATION_ERROR",
-            "message": "Property values were not valid: [{\"message\":\"kim@example.invalidtld and 0612345678\",\
+            "message": "Property values were not valid: [{\"message\":\"kim@bad.example.test and 0612345678\",\
                         \"error\":\"INVALID_EMAIL\",\"name\":\"email\"}]",
             "context": {"ids": ["Kim@example.test"], "email": ["kim2@example.test"]},
         });

@@ -14,7 +14,7 @@ use crate::{
     change::Change,
     clock::iso,
     ids::RecordId,
-    properties::fold_email,
+    properties::{fold_email, is_email},
 };
 
 #[derive(Deserialize)]
@@ -59,22 +59,30 @@ enum RowOutcome {
 
 /// `POST …/batch/upsert`: by `email` or by a property with unique values.
 pub(crate) fn batch_upsert(account: &mut Account, call: &Call) -> Handled {
-    let Batch { mut inputs } = call.json()?;
+    let Batch { inputs } = call.json()?;
     check_batch_size(inputs.len(), MAX_BATCH_INPUTS)?;
     let property = shared_id_property(&inputs)?.unwrap_or_default();
     let store = account.store_mut(call.object);
     check_unique_property(store, &property)?;
-    check_duplicates(&inputs, &property)?;
-    for input in &mut inputs {
-        let id = input.id.clone().unwrap_or_default();
-        input.properties.entry(property.clone()).or_insert_with(|| id.into());
-    }
-    let find = |store: &ObjectStore, input: &Input| {
-        let found = store.find_unique(&property, input.id.as_deref().unwrap_or_default());
-        found.map_or(Target::New, |record| Target::Existing(record.id))
-    };
-    let rows = write_rows(store, inputs, call, find);
+    check_ids(&inputs, &property)?;
+    let rows = write_rows(store, inputs, call, |store, input| upsert_target(store, input, &property));
     answer(account, call, rows, Kind::Upsert)
+}
+
+/// A new record takes its id for the value of the id property; a known one keeps the value that it has, since it may be
+/// addressed by an additional address.
+fn upsert_target(store: &ObjectStore, input: &mut Input, property: &str) -> Target {
+    let id = input.id.clone().unwrap_or_default();
+    if let Some(record) = store.find_unique(property, &id) {
+        return Target::Existing(record.id);
+    }
+    if property == "email" && !is_email(&fold_email(&id)) {
+        // The value that is refused is the id, whatever the properties say.
+        input.properties.insert(property.to_owned(), id.into());
+    } else {
+        input.properties.entry(property.to_owned()).or_insert_with(|| id.into());
+    }
+    Target::New
 }
 
 /// `POST …/batch/create`.
@@ -95,8 +103,8 @@ pub(crate) fn batch_update(account: &mut Account, call: &Call) -> Handled {
     if let Some(property) = &property {
         check_unique_property(store, property)?;
     }
-    check_duplicates(&inputs, property.as_deref().unwrap_or_default())?;
-    let find = |store: &ObjectStore, input: &Input| {
+    check_ids(&inputs, property.as_deref().unwrap_or_default())?;
+    let find = |store: &ObjectStore, input: &mut Input| {
         let id = input.id.as_deref().unwrap_or_default();
         match property.as_deref() {
             Some("email") => Target::Omitted,
@@ -134,8 +142,12 @@ fn check_unique_property(store: &ObjectStore, property: &str) -> Result<(), ApiE
     Err(ApiError::invalid(format!("Unable to update or upsert by non-unique property '{property}'")))
 }
 
-/// HubSpot refuses the whole batch, also with trace ids, and compares addresses folded.
-fn check_duplicates(inputs: &[Input], property: &str) -> Result<(), ApiError> {
+/// A missing id and one that comes twice refuse the whole batch, also with trace ids; addresses are compared folded.
+fn check_ids(inputs: &[Input], property: &str) -> Result<(), ApiError> {
+    let is_blank = |input: &Input| input.id.as_deref().is_none_or(|id| id.trim().is_empty());
+    if inputs.iter().any(is_blank) {
+        return Err(ApiError::invalid("Every input of the batch needs an id"));
+    }
     let mut seen = HashSet::new();
     let mut twice = Vec::new();
     for input in inputs {
@@ -157,10 +169,10 @@ fn write_rows(
     store: &mut ObjectStore,
     inputs: Vec<Input>,
     call: &Call,
-    find: impl Fn(&ObjectStore, &Input) -> Target,
+    find: impl Fn(&ObjectStore, &mut Input) -> Target,
 ) -> Vec<Row> {
-    let write = |input: Input| {
-        let target = match find(store, &input) {
+    let write = |mut input: Input| {
+        let target = match find(store, &mut input) {
             Target::New => None,
             Target::Existing(id) => Some(id),
             Target::Omitted => return Row { input, outcome: RowOutcome::Omitted },

@@ -84,6 +84,21 @@ async fn additional_address_is_taken_too_and_resolves_to_its_contact() {
 }
 
 #[tokio::test]
+async fn upsert_by_an_additional_address_keeps_the_primary_one_unless_it_is_written() {
+    let hub = Hub::start().await;
+    let create =
+        json!({ "properties": { "email": "ann@example.test", "hs_additional_emails": "second@example.test" } });
+    assert_eq!(hub.post(CONTACTS, create).await.status, 201);
+    hub.upsert(json!([by_email("second@example.test", json!({ "city": "Delft" }))])).await;
+    let contact = hub.simulator.contact_by_email("second@example.test").unwrap();
+    assert_eq!(contact.get("email"), Some("ann@example.test"));
+    hub.upsert(json!([by_email("second@example.test", json!({ "email": "second@example.test" }))])).await;
+    let contact = hub.simulator.contact_by_email("ann@example.test").unwrap();
+    assert_eq!(contact.get("email"), Some("second@example.test"));
+    assert_eq!(contact.get("hs_additional_emails"), Some("ann@example.test"));
+}
+
+#[tokio::test]
 async fn patch_never_creates() {
     let hub = Hub::start().await;
     let path = format!("{CONTACTS}/nobody%40example.test?idProperty=email");

@@ -25,8 +25,7 @@ impl Program {
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let line = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("http://"))).unwrap().unwrap();
-        let url = line[line.find("http://").unwrap()..].trim_matches(|c: char| !c.is_ascii_digit() && c != 'h');
-        let url = url.split('\u{1b}').next().unwrap().to_owned();
+        let url = line[line.find("http://").unwrap()..].to_owned();
         Self { child, url }
     }
 }

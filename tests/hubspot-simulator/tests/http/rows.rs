@@ -106,6 +106,17 @@ async fn same_address_twice_refuses_the_batch_even_with_trace_ids() {
 }
 
 #[tokio::test]
+async fn row_without_an_id_refuses_the_batch_and_a_malformed_one_fails_alone() {
+    let hub = Hub::start().await;
+    let blank =
+        json!({ "idProperty": "email", "objectWriteTraceId": "1", "properties": { "email": "a@example.test" } });
+    assert_eq!(hub.upsert(json!([blank])).await.status, 400);
+    let malformed = traced("1", "nobody", json!({ "email": "a@example.test" }));
+    assert_eq!(hub.upsert(json!([malformed])).await.json["numErrors"], 1);
+    assert!(hub.simulator.contacts().is_empty());
+}
+
+#[tokio::test]
 async fn rows_with_different_id_properties_refuse_the_batch() {
     let hub = Hub::start().await;
     hub.create_unique_property("contact_key").await;

@@ -1,0 +1,205 @@
+//! What can be said on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use serde::Serialize;
+
+use crate::end::EXIT_CODES;
+
+/// Rows in a call of the database's door, which takes no more.
+const MOST_ROWS: i64 = 500;
+
+const LEGAL_BASES: [&str; 7] = [
+    "CONSENT_WITH_NOTICE",
+    "LEGITIMATE_INTEREST_CLIENT",
+    "LEGITIMATE_INTEREST_OTHER",
+    "LEGITIMATE_INTEREST_PQL",
+    "NON_GDPR",
+    "PERFORMANCE_OF_CONTRACT",
+    "PROCESS_AND_STORE",
+];
+
+/// Keeps HubSpot in agreement with what your application has decided.
+#[derive(Debug, Parser)]
+#[command(name = "hubferry", version, after_help = EXIT_CODES, max_term_width = 120)]
+pub(crate) struct Arguments {
+    /// Print the result as JSON on standard output
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Take variables that are not set from this file of NAME=value lines [default: .local/stack.env, here or in a
+    /// folder above]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) env_file: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Bring the database's schema up to date
+    Migrate,
+    /// Accept the rows of a CSV file
+    Import(ImportArgs),
+    /// Show what waits, what is under way and what failed
+    Status(StatusArgs),
+    /// HubSpot accounts
+    #[command(subcommand)]
+    Portal(PortalCommand),
+    /// What a product means in HubSpot
+    #[command(subcommand)]
+    Mapping(MappingCommand),
+    /// Bearer tokens of the HTTP interface
+    #[command(subcommand)]
+    Token(TokenCommand),
+}
+
+/// Accept the rows of a CSV file
+///
+/// The first line names the columns, in any order: email (required), brand, product, desired_state, key, legal_basis,
+/// explanation, given_at, lane, idempotency_key, and properties.NAME for each property of the contact. An empty cell
+/// counts as missing; the options give the value where a column or a cell is missing. Consent is never made up: a row
+/// that subscribes needs a legal basis and an explanation, from its cells or from the options. Those two options are for
+/// rows that subscribe only.
+///
+/// Rows are accepted in the file's order, so of two rows about one contact and product the later one wins. A row that is
+/// rejected does not stop the others: it is listed by line, without its values. A run that was stopped continues where
+/// it was when the same command is run again, and a file that was imported before changes nothing.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct ImportArgs {
+    /// The file: CSV in UTF-8
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) defaults: RowDefaults,
+    /// What separates the columns: one character, or `tab`
+    #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
+    pub(crate) delimiter: u8,
+    /// Where rejected rows are listed [default: FILE.rejected.csv]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) rejected: Option<PathBuf>,
+    /// Rows accepted by one statement
+    #[arg(long, value_name = "ROWS", default_value_t = 500, value_parser = clap::value_parser!(u16).range(1..=MOST_ROWS))]
+    pub(crate) batch_size: u16,
+}
+
+/// Values of missing columns and empty cells.
+#[derive(Debug, Clone, Default, Args, Serialize)]
+pub(crate) struct RowDefaults {
+    /// Brand of rows that name none
+    #[arg(long)]
+    pub(crate) brand: Option<String>,
+    /// Product of rows that name none
+    #[arg(long)]
+    pub(crate) product: Option<String>,
+    /// Desired state of rows that name none
+    #[arg(long, value_name = "STATE", value_parser = ["subscribed", "unsubscribed"])]
+    pub(crate) desired_state: Option<String>,
+    /// Legal basis of rows that subscribe and name none
+    #[arg(long, value_name = "BASIS", value_parser = LEGAL_BASES)]
+    pub(crate) legal_basis: Option<String>,
+    /// How consent was given, for rows that subscribe and say nothing
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) explanation: Option<String>,
+    /// Lane of rows that name none
+    #[arg(long, default_value = "bulk", value_parser = ["bulk", "interactive"])]
+    pub(crate) lane: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Show it again every two seconds, until Ctrl-C
+    #[arg(long)]
+    pub(crate) watch: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PortalCommand {
+    /// Register a portal here, and create the property at HubSpot by which contacts are found
+    Init(PortalInitArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PortalInitArgs {
+    /// HubSpot's id of the portal (Hub ID)
+    #[arg(value_parser = clap::value_parser!(i64).range(1..))]
+    pub(crate) portal_id: i64,
+    /// For people [default: portal PORTAL_ID]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Calls allowed in any ten seconds; keep it below HubSpot's own limit
+    #[arg(long, value_name = "CALLS", default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) call_limit: u32,
+    /// Read and write consent one contact a call: for portals without Marketing Hub Enterprise
+    #[arg(long)]
+    pub(crate) single: bool,
+    /// Internal name of the contact property with unique values
+    #[arg(long, value_name = "NAME", default_value = "hubferry_contact_key", value_parser = property_name)]
+    pub(crate) unique_property: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum MappingCommand {
+    /// Store a mapping as a new draft version
+    Push {
+        /// JSON: {"portal": 4711, "brand": "acme", "product": "newsletter", "targets": {…}}
+        file: PathBuf,
+    },
+    /// Make a version the active one, under which requests are accepted from now on
+    Activate {
+        /// The brand
+        brand: String,
+        /// The product
+        product: String,
+        /// Number of the version [default: the newest]
+        version: Option<i32>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token and show it, once
+    Create {
+        /// Who will use it
+        name: String,
+        /// A brand that it may act for; may be given several times
+        #[arg(long = "brand", value_name = "BRAND", required = true)]
+        brands: Vec<String>,
+    },
+}
+
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        _ if text == "tab" => Ok(b'\t'),
+        [byte] if byte.is_ascii() && !byte.is_ascii_alphanumeric() && !b"\"\r\n".contains(byte) => Ok(*byte),
+        _ => Err("must be one character such as , or ; and no letter, digit or quote; or `tab`".into()),
+    }
+}
+
+/// HubSpot's rule for internal names; the table of portals has the same.
+fn property_name(text: &str) -> Result<String, String> {
+    let is_name = text.len() <= 100
+        && text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if is_name { Ok(text.to_owned()) } else { Err("must be lower-case letters, digits and underscores, a letter first".into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_delimiter_is_one_character_or_tab() {
+        assert_eq!(delimiter(";"), Ok(b';'));
+        assert_eq!(delimiter("tab"), Ok(b'\t'));
+        for bad in ["", ";;", "\"", "a", "€"] {
+            assert!(delimiter(bad).is_err(), "{bad}");
+        }
+    }
+}
