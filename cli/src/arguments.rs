@@ -20,6 +20,20 @@ const LEGAL_BASES: [&str; 7] = [
     "PROCESS_AND_STORE",
 ];
 
+/// What `hubferry import --help` explains.
+const IMPORT: &str = "\
+Accept the rows of a CSV file
+
+The first line names the columns, in any order: email (required), brand, product, desired_state, key, legal_basis, \
+explanation, given_at, lane, idempotency_key, and properties.NAME for each property of the contact. An empty cell counts \
+as missing; the options give the value where a column or a cell is missing. Consent is never made up: a row that \
+subscribes needs a legal basis and an explanation, from its cells or from the options. Those two options are for rows that \
+subscribe only.
+
+Rows are accepted in the file's order, so of two rows about one contact and product the later one wins. A row that is \
+rejected does not stop the others: it is listed by line, without its values. A run that was stopped continues where it was \
+when the same command is run again, and a file that was imported before changes nothing.";
+
 /// Keeps HubSpot in agreement with what your application has decided.
 #[derive(Debug, Parser)]
 #[command(name = "hubferry", version, after_help = EXIT_CODES, max_term_width = 120)]
@@ -37,6 +51,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run the whole stack on this machine, or a part of it
+    Up(crate::up::UpArgs),
     /// Bring the database's schema up to date
     Migrate,
     /// Accept the rows of a CSV file
@@ -55,18 +71,8 @@ pub(crate) enum Command {
 }
 
 /// Accept the rows of a CSV file
-///
-/// The first line names the columns, in any order: email (required), brand, product, desired_state, key, legal_basis,
-/// explanation, given_at, lane, idempotency_key, and properties.NAME for each property of the contact. An empty cell
-/// counts as missing; the options give the value where a column or a cell is missing. Consent is never made up: a row
-/// that subscribes needs a legal basis and an explanation, from its cells or from the options. Those two options are for
-/// rows that subscribe only.
-///
-/// Rows are accepted in the file's order, so of two rows about one contact and product the later one wins. A row that is
-/// rejected does not stop the others: it is listed by line, without its values. A run that was stopped continues where
-/// it was when the same command is run again, and a file that was imported before changes nothing.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(long_about = IMPORT, after_help = EXIT_CODES)]
 pub(crate) struct ImportArgs {
     /// The file: CSV in UTF-8
     pub(crate) file: PathBuf,
@@ -124,7 +130,7 @@ pub(crate) struct PortalInitArgs {
     /// HubSpot's id of the portal (Hub ID)
     #[arg(value_parser = clap::value_parser!(i64).range(1..))]
     pub(crate) portal_id: i64,
-    /// For people [default: portal PORTAL_ID]
+    /// For people; when not given, the word portal and its id
     #[arg(long)]
     pub(crate) name: Option<String>,
     /// Calls allowed in any ten seconds; keep it below HubSpot's own limit
@@ -181,7 +187,11 @@ fn property_name(text: &str) -> Result<String, String> {
     let is_name = text.len() <= 100
         && text.starts_with(|c: char| c.is_ascii_lowercase())
         && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if is_name { Ok(text.to_owned()) } else { Err("must be lower-case letters, digits and underscores, a letter first".into()) }
+    if is_name {
+        Ok(text.to_owned())
+    } else {
+        Err("must be lower-case letters, digits and underscores, a letter first".into())
+    }
 }
 
 #[cfg(test)]

@@ -25,10 +25,10 @@ pub(crate) fn read(named: Option<&Path>) -> anyhow::Result<Environment> {
             None => return Ok(environment),
         },
     };
-    let variables = parse(&text).map_err(|line| {
-        Misuse(format!("{} line {line} is no variable: write NAME=value", path.display()))
-    })?;
-    if environment.optional(DATABASE_VARIABLE).is_none() && variables.iter().any(|(name, _)| name == DATABASE_VARIABLE) {
+    let variables = parse(&text)
+        .map_err(|line| Misuse(format!("{} line {line} is no variable: write NAME=value", path.display())))?;
+    if environment.optional(DATABASE_VARIABLE).is_none() && variables.iter().any(|(name, _)| name == DATABASE_VARIABLE)
+    {
         output::note(&format!("using the database of {}", path.display()));
     }
     environment.add_defaults(variables);

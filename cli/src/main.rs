@@ -5,6 +5,7 @@ mod commands;
 mod end;
 mod environment;
 mod output;
+mod up;
 
 use std::process::ExitCode;
 
@@ -32,6 +33,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<End> {
     let environment = environment::read(arguments.env_file.as_deref())?;
     let json = arguments.json;
     match arguments.command {
+        Command::Up(args) => up::run(args, environment).await.map(|()| End::Done),
         Command::Migrate => commands::migrate::run(environment, json).await,
         Command::Import(args) => commands::import::run(args, environment, json).await,
         Command::Status(args) => commands::status::run(args, environment, json).await,

@@ -11,6 +11,7 @@
 # which is already set names a running server: it goes into stack.env as it is, and no server of that sort is started.
 # With --test the names are HUBFERRY_TEST_DATABASE_URL and HUBFERRY_TEST_REDIS_URL, so that tests never meet a database
 # that somebody works with, and PostgreSQL trades durability for speed.
+# shellcheck source-path=SCRIPTDIR
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -103,12 +103,14 @@ impl Environment {
 
     /// The URL of the database.
     pub fn database_url(&mut self) -> SecretString {
-        self.required("HUBFERRY_DATABASE_URL", "the PostgreSQL database, postgres://user:password@host:port/database").into()
+        self.required("HUBFERRY_DATABASE_URL", "the PostgreSQL database, postgres://user:password@host:port/database")
+            .into()
     }
 
     /// The URL of Redis.
     pub fn redis_url(&mut self) -> SecretString {
-        self.required("HUBFERRY_REDIS_URL", "the Redis that holds the call budget, redis://… or rediss://… (TLS)").into()
+        self.required("HUBFERRY_REDIS_URL", "the Redis that holds the call budget, redis://… or rediss://… (TLS)")
+            .into()
     }
 
     /// The queues.
@@ -121,7 +123,8 @@ impl Environment {
 
     /// The keys that seal and open envelopes.
     pub fn signing_keys(&mut self) -> Option<SigningKeys> {
-        let current = self.required("HUBFERRY_SIGNING_KEY", "the key that seals envelopes, whsec_ and 32 bytes in base64");
+        let current =
+            self.required("HUBFERRY_SIGNING_KEY", "the key that seals envelopes, whsec_ and 32 bytes in base64");
         let current = self.signing_key("HUBFERRY_SIGNING_KEY", Some(current).filter(|key| !key.is_empty()))?;
         let next = self.optional("HUBFERRY_SIGNING_KEY_NEXT");
         let next = self.signing_key("HUBFERRY_SIGNING_KEY_NEXT", next);
@@ -141,7 +144,8 @@ impl Environment {
     /// HubSpot's place, versions and tokens.
     pub fn hubspot(&mut self) -> Option<HubSpotSettings> {
         let url = self.optional("HUBFERRY_HUBSPOT_URL").unwrap_or_else(|| DEFAULT_HUBSPOT_URL.into());
-        let url = Url::parse(&url).map_err(|error| self.faults.push(format!("HUBFERRY_HUBSPOT_URL is no URL: {error}"))).ok();
+        let url =
+            Url::parse(&url).map_err(|error| self.faults.push(format!("HUBFERRY_HUBSPOT_URL is no URL: {error}"))).ok();
         let versions = self.hubspot_versions();
         let by_portal = self
             .variables
@@ -211,7 +215,8 @@ mod tests {
     #[test]
     fn what_is_set_wins_over_a_default() {
         let mut environment = Environment::of([("HUBFERRY_REDIS_URL", "redis://set")]);
-        environment.add_defaults([("HUBFERRY_REDIS_URL".into(), "redis://file".into()), ("OTHER".into(), "file".into())]);
+        environment
+            .add_defaults([("HUBFERRY_REDIS_URL".into(), "redis://file".into()), ("OTHER".into(), "file".into())]);
         assert_eq!(environment.optional("HUBFERRY_REDIS_URL").as_deref(), Some("redis://set"));
         assert_eq!(environment.optional("OTHER").as_deref(), Some("file"));
     }

@@ -1,0 +1,3 @@
+//! The door in the database, as an application finds it.
+
+pub(crate) mod setting;

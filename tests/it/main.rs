@@ -1,5 +1,8 @@
 //! Integration tests: real PostgreSQL, real Redis, the SQS emulator and the HubSpot simulator over HTTP.
 
+mod budget;
+mod dispatcher;
+mod hubspot_client;
 mod main_job;
 mod postgres_proxy;
 mod servers;

@@ -9,7 +9,8 @@ use crate::world::{World, WorldConfig, request, with};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subscription_reaches_hubspot() {
     let world = World::new().await;
-    let accepted = world.accept(vec![with(request("ada@example.test", "subscribed"), json!({"lane": "interactive"}))]).await;
+    let accepted =
+        world.accept(vec![with(request("ada@example.test", "subscribed"), json!({"lane": "interactive"}))]).await;
 
     let summary = world.drain().await;
 
@@ -61,7 +62,10 @@ async fn a_changed_address_changes_the_contact_instead_of_making_another() {
 
     assert_eq!(world.hubspot.contacts().len(), 1);
     assert!(world.hubspot.contact_by_email("new@example.test").is_some());
-    assert_eq!(world.hubspot.contact_by("hubferry_contact_key", "user-1").unwrap().get("email"), Some("new@example.test"));
+    assert_eq!(
+        world.hubspot.contact_by("hubferry_contact_key", "user-1").unwrap().get("email"),
+        Some("new@example.test")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -57,9 +57,7 @@ impl Drop for TestDatabase {
     fn drop(&mut self) {
         let name = self.name.clone();
         let dropping = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()?;
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(drop_database(&name))
         });
         let _ = dropping.join();
@@ -71,19 +69,13 @@ async fn copy_of_template() -> anyhow::Result<TestDatabase> {
     let name = format!("{template}_{}", COPIES.fetch_add(1, Ordering::Relaxed));
     let server = connect(&database_url()).await?;
     for _ in 0..COPY_ATTEMPTS {
-        match server
-            .batch_execute(&format!("create database {name} template {template}"))
-            .await
-        {
+        match server.batch_execute(&format!("create database {name} template {template}")).await {
             Err(error) if error.code() == Some(&SqlState::OBJECT_IN_USE) => {
                 tokio::time::sleep(COPY_PAUSE).await;
             }
             Err(error) => return Err(error).with_context(|| format!("cannot copy {template}")),
             Ok(()) => {
-                return Ok(TestDatabase {
-                    url: url_of(&name)?,
-                    name,
-                });
+                return Ok(TestDatabase { url: url_of(&name)?, name });
             }
         }
     }
@@ -93,18 +85,13 @@ async fn copy_of_template() -> anyhow::Result<TestDatabase> {
 async fn make_template() -> anyhow::Result<String> {
     let server = connect(&database_url()).await?;
     drop_leftovers(&server).await?;
-    let started: i64 = server
-        .query_one("select extract(epoch from now())::bigint", &[])
-        .await?
-        .get(0);
+    let started: i64 = server.query_one("select extract(epoch from now())::bigint", &[]).await?.get(0);
     let name = format!("{NAME_PREFIX}_{started}_{:08x}", rand::random::<u32>());
     server
         .batch_execute(&format!("create database {name}"))
         .await
         .context("the role of the test database needs createdb")?;
-    hubferry::adapters::db::migrate(&url_of(&name)?.into())
-        .await
-        .context("cannot migrate the template database")?;
+    hubferry::adapters::db::migrate(&url_of(&name)?.into()).await.context("cannot migrate the template database")?;
     Ok(name)
 }
 
@@ -121,18 +108,14 @@ async fn drop_leftovers(server: &Client) -> anyhow::Result<()> {
     for row in rows {
         let name: String = row.get(0);
         // Another test process may be dropping the same one.
-        let _ = server
-            .batch_execute(&format!("drop database if exists {name} with (force)"))
-            .await;
+        let _ = server.batch_execute(&format!("drop database if exists {name} with (force)")).await;
     }
     Ok(())
 }
 
 async fn drop_database(name: &str) -> anyhow::Result<()> {
     let server = connect(&database_url()).await?;
-    server
-        .batch_execute(&format!("drop database if exists {name} with (force)"))
-        .await?;
+    server.batch_execute(&format!("drop database if exists {name} with (force)")).await?;
     Ok(())
 }
 
@@ -145,8 +128,7 @@ async fn connect(url: &str) -> anyhow::Result<Client> {
 }
 
 fn url_of(database: &str) -> anyhow::Result<String> {
-    let mut url =
-        Url::parse(&database_url()).with_context(|| format!("{DATABASE_VARIABLE} is not a URL"))?;
+    let mut url = Url::parse(&database_url()).with_context(|| format!("{DATABASE_VARIABLE} is not a URL"))?;
     url.set_path(database);
     Ok(url.into())
 }
@@ -158,9 +140,7 @@ fn url_of(database: &str) -> anyhow::Result<String> {
 fn variable(name: &str) -> String {
     match std::env::var(name) {
         Ok(url) if !url.is_empty() => url,
-        _ => panic!(
-            "{name} is not set: run `make test`, or `make test-one NAME=…` for a single test"
-        ),
+        _ => panic!("{name} is not set: run `make test`, or `make test-one NAME=…` for a single test"),
     }
 }
 
@@ -172,9 +152,6 @@ async fn every_test_gets_a_database_of_its_own() {
     let name = first.name.clone();
     drop(first);
     let server = connect(&database_url()).await.expect("the server answers");
-    let left = server
-        .query("select 1 from pg_database where datname = $1", &[&name])
-        .await
-        .expect("a catalogue query");
+    let left = server.query("select 1 from pg_database where datname = $1", &[&name]).await.expect("a catalogue query");
     assert!(left.is_empty(), "{name} outlived its test");
 }

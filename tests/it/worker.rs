@@ -122,9 +122,12 @@ async fn a_bad_row_fails_alone() {
     people[42] = request("kim@invalidtld.example.test", "subscribed");
     // A domain that our own check can't know to be wrong, and an answer that does not say which row is.
     world.hubspot.add_fault(
-        Fault::always(Action::respond(400, json!({"status": "error", "category": "VALIDATION_ERROR", "message": "Invalid input JSON"})))
-            .on_path("batch/upsert")
-            .on_body("kim@invalidtld.example.test"),
+        Fault::always(Action::respond(
+            400,
+            json!({"status": "error", "category": "VALIDATION_ERROR", "message": "Invalid input JSON"}),
+        ))
+        .on_path("batch/upsert")
+        .on_body("kim@invalidtld.example.test"),
     );
     let accepted = world.accept(people).await;
     let summary = world.drain().await;
@@ -139,7 +142,8 @@ async fn a_bad_row_fails_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forged_message_is_quarantined_and_its_batch_mates_are_served() {
     let world = World::new().await;
-    let accepted = world.accept(vec![request("ada@example.test", "subscribed"), request("bob@example.test", "subscribed")]).await;
+    let accepted =
+        world.accept(vec![request("ada@example.test", "subscribed"), request("bob@example.test", "subscribed")]).await;
     publish_silently(&world).await;
     let genuine = SigningKey::parse("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap();
     let forger = SigningKey::parse("whsec_AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=").unwrap();
@@ -253,9 +257,11 @@ async fn two_workers_never_hold_one_contact_at_once() {
     let connection = world.db.connection().await.unwrap();
     let busy = (Duration::from_secs(2), Duration::from_secs(4));
     db::claim_batch(&*connection, &events(&first), LeaseToken(Uuid::new_v4()), WORK_LEASE, busy).await.unwrap();
-    let second = world.accept(vec![with(request("ada@example.test", "subscribed"), json!({"product": "events"}))]).await;
+    let second =
+        world.accept(vec![with(request("ada@example.test", "subscribed"), json!({"product": "events"}))]).await;
     publish_silently(&world).await;
-    let other = db::claim_batch(&*connection, &events(&second), LeaseToken(Uuid::new_v4()), WORK_LEASE, busy).await.unwrap();
+    let other =
+        db::claim_batch(&*connection, &events(&second), LeaseToken(Uuid::new_v4()), WORK_LEASE, busy).await.unwrap();
 
     assert_eq!(other.busy, 1);
     assert_eq!(world.status_of(&second[0]).await, ("retry".into(), Some("contact_busy".into())));
@@ -289,7 +295,10 @@ async fn no_personal_data_reaches_queues_or_error_columns() {
             with(request("x@example.test", "subscribed"), json!({"contact": contact}))
         })
         .collect();
-    people.push(with(request("x@example.test", "subscribed"), json!({"contact": {"email": "zephyrine@example.test", "properties": {"birthday": secret}}})));
+    people.push(with(
+        request("x@example.test", "subscribed"),
+        json!({"contact": {"email": "zephyrine@example.test", "properties": {"birthday": secret}}}),
+    ));
     world.map("newsletter", json!({"contact_properties": {"firstname": "firstname", "birthday": "birthday"}, "subscription_type": 1001})).await;
     world.accept(people).await;
     world.drain().await;

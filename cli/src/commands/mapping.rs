@@ -46,7 +46,9 @@ async fn push(path: &Path, environment: Environment, json: bool) -> anyhow::Resu
     let text = if pushed.existed {
         format!("{brand}/{product} is unchanged: version {version} says the same")
     } else {
-        format!("{brand}/{product} has a new version {version}; `hubferry mapping activate {brand} {product}` makes it the active one")
+        format!(
+            "{brand}/{product} has a new version {version}; `hubferry mapping activate {brand} {product}` makes it the active one"
+        )
     };
     let value = json!({"brand": brand, "product": product, "version": version, "unchanged": pushed.existed});
     output::result(json, &value, &text);
@@ -76,7 +78,9 @@ async fn activate(
 ) -> anyhow::Result<End> {
     let Some(active) = db::activate_mapping(&**connection, brand, product, version).await? else {
         let wanted = version.map_or_else(|| "a mapping".to_owned(), |version| format!("a version {version}"));
-        return Err(Misuse(format!("{brand}/{product} does not have {wanted}: run `hubferry mapping push` first")).into());
+        return Err(
+            Misuse(format!("{brand}/{product} does not have {wanted}: run `hubferry mapping push` first")).into()
+        );
     };
     let value = json!({"brand": brand, "product": product, "version": active});
     output::result(json, &value, &format!("{brand}/{product}: version {active} is the active one"));
@@ -104,7 +108,9 @@ fn parse(text: &[u8]) -> Result<MappingFile, String> {
 /// The rule of the tables of brands and products.
 fn is_name(name: &str) -> bool {
     let is_first = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    (1..=63).contains(&name.len()) && name.starts_with(is_first) && name.chars().all(|c| is_first(c) || c == '_' || c == '-')
+    (1..=63).contains(&name.len())
+        && name.starts_with(is_first)
+        && name.chars().all(|c| is_first(c) || c == '_' || c == '-')
 }
 
 #[cfg(test)]
@@ -119,7 +125,10 @@ mod tests {
     fn the_example_is_a_mapping() {
         let example = include_bytes!("../../../docs/examples/newsletter.mapping.json");
         let mapping = parse(example).unwrap();
-        assert_eq!((mapping.portal, mapping.brand.as_str(), mapping.product.as_str()), (PortalId(4711), "acme", "newsletter"));
+        assert_eq!(
+            (mapping.portal, mapping.brand.as_str(), mapping.product.as_str()),
+            (PortalId(4711), "acme", "newsletter")
+        );
     }
 
     #[test]
@@ -129,7 +138,10 @@ mod tests {
         };
         assert!(fault_of(r#"{"segment": {}}"#).starts_with("targets.segment: unknown field `segment`"));
         assert!(fault_of(r#"{"contact_properties": {"city": 1}}"#).starts_with("targets.contact_properties.city: "));
-        assert!(fault_of(r#"{"contact_properties": {"email": "email"}}"#).starts_with("targets.contact_properties.email is"));
+        assert!(
+            fault_of(r#"{"contact_properties": {"email": "email"}}"#)
+                .starts_with("targets.contact_properties.email is")
+        );
         assert!(fault(r#"{"portal": 1, "brand": "Acme", "product": "a", "targets": {}}"#).starts_with("brand must be"));
         assert!(fault(r#"{"portal": 1, "brand": "a"}"#).contains("missing field `product`"));
         assert!(fault(r#"{"portal": 1, "brand": "a", "product": "b", "targets": {}} x"#).contains("trailing"));

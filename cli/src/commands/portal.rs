@@ -6,8 +6,8 @@ use anyhow::{Context as _, bail, ensure};
 use hubferry::adapters::budget::Budget;
 use hubferry::adapters::db::{self, Db, NewPortal};
 use hubferry::adapters::hubspot::{
-    Account, CALL_TIME_LIMIT, Call, Class, HubSpot, HubSpotConfig, NewProperty, NewPropertyGroup, PropertyDefinition, Refusal,
-    Sent,
+    Account, CALL_TIME_LIMIT, Call, Class, HubSpot, HubSpotConfig, NewProperty, NewPropertyGroup, PropertyDefinition,
+    Refusal, Sent,
 };
 use hubferry::config::Environment;
 use hubferry::model::budget::{self, Bucket, CALL_WINDOW, Confirmation, Lane, Reserved};
@@ -36,22 +36,13 @@ pub(crate) async fn run(command: PortalCommand, environment: Environment, json: 
 
 /// HubSpot first: a portal that is registered here has all that its first event needs.
 async fn init(args: PortalInitArgs, mut environment: Environment, json: bool) -> anyhow::Result<End> {
-    let (database_url, redis_url, settings) = (environment.database_url(), environment.redis_url(), environment.hubspot());
+    let everything = environment.clone();
+    let database_url = environment.database_url();
     environment.finish()?;
-    let settings = settings.context("HubSpot's settings can't be read")?;
     let db = Db::new(&database_url, CONNECTIONS)?;
     let portal = portal(args);
     check_unchanged_property(&db, &portal).await?;
-
-    let hubspot = HubSpot::new(HubSpotConfig { versions: settings.versions, ..HubSpotConfig::new(settings.url) })?;
-    let account = hubspot.account(portal.portal_id, settings.tokens.of(portal.portal_id));
-    let till = Till {
-        budget: Budget::connect(redis_url.expose_secret())?,
-        bucket: Bucket::calls(portal.portal_id, portal.call_limit, portal.call_window),
-    };
-    check_account(&account, &till).await?;
-    create_group(&account, &till).await?;
-    let created = create_property(&account, &till, &portal.unique_property).await?;
+    let created = init_account(&portal, everything).await?;
     db::ensure_portal(&*db.connection().await?, &portal).await?;
 
     let (id, property) = (portal.portal_id, &portal.unique_property);
@@ -62,6 +53,23 @@ async fn init(args: PortalInitArgs, mut environment: Environment, json: bool) ->
     );
     output::result(json, &json!({"portal": id, "unique_property": property, "created": created}), &text);
     Ok(End::Done)
+}
+
+/// Creates the property group and the unique property in the account, where they are missing. Returns whether the property
+/// was created.
+pub(crate) async fn init_account(portal: &NewPortal, mut environment: Environment) -> anyhow::Result<bool> {
+    let (redis_url, settings) = (environment.redis_url(), environment.hubspot());
+    environment.finish()?;
+    let settings = settings.context("HubSpot's settings can't be read")?;
+    let hubspot = HubSpot::new(HubSpotConfig { versions: settings.versions, ..HubSpotConfig::new(settings.url) })?;
+    let account = hubspot.account(portal.portal_id, settings.tokens.of(portal.portal_id));
+    let till = Till {
+        budget: Budget::connect(redis_url.expose_secret())?,
+        bucket: Bucket::calls(portal.portal_id, portal.call_limit, portal.call_window),
+    };
+    check_account(&account, &till).await?;
+    create_group(&account, &till).await?;
+    create_property(&account, &till, &portal.unique_property).await
 }
 
 fn portal(args: PortalInitArgs) -> NewPortal {
@@ -80,7 +88,10 @@ fn portal(args: PortalInitArgs) -> NewPortal {
 async fn check_unchanged_property(db: &Db, portal: &NewPortal) -> anyhow::Result<()> {
     match db::portal_settings(&*db.connection().await?, portal.portal_id).await? {
         Some(property) if property != portal.unique_property => {
-            let advice = format!("portal {} already finds its contacts by {property}: leave --unique-property {property}", portal.portal_id);
+            let advice = format!(
+                "portal {} already finds its contacts by {property}: leave --unique-property {property}",
+                portal.portal_id
+            );
             Err(Misuse(advice).into())
         }
         _ => Ok(()),
@@ -89,7 +100,10 @@ async fn check_unchanged_property(db: &Db, portal: &NewPortal) -> anyhow::Result
 
 /// A token of another account would create the property there.
 async fn check_account(account: &Account<'_>, till: &Till) -> anyhow::Result<()> {
-    let details = till.pay(account.account_details()).await?.map_err(|refusal| refused("to say which account it is", &refusal))?;
+    let details = till
+        .pay(account.account_details())
+        .await?
+        .map_err(|refusal| refused("to say which account it is", &refusal))?;
     let wanted = account.portal_id();
     ensure!(
         details.portal_id == wanted,
@@ -152,10 +166,13 @@ impl Till {
     /// Makes the call in its turn, and settles it.
     async fn pay<T>(&self, call: impl Future<Output = Call<T>>) -> anyhow::Result<Result<T, Refusal>> {
         let answer = self.budget.reserve(&self.bucket, Lane::Interactive, 1, CALL_TIME_LIMIT, LONGEST_WAIT).await;
-        let reservation = match answer.context("no call to HubSpot without Redis, which holds the portal's call budget")? {
-            Reserved::Granted(reservation) => reservation,
-            Reserved::Refused { retry_in, reason } => bail!("{}; try again in {}s", why(&reason), retry_in.as_secs() + 1),
-        };
+        let reservation =
+            match answer.context("no call to HubSpot without Redis, which holds the portal's call budget")? {
+                Reserved::Granted(reservation) => reservation,
+                Reserved::Refused { retry_in, reason } => {
+                    bail!("{}; try again in {}s", why(&reason), retry_in.as_secs() + 1)
+                }
+            };
         if !reservation.start_in.is_zero() {
             tokio::time::sleep(reservation.start_in).await;
             let confirmed = self.budget.confirm(&reservation).await?;

@@ -21,8 +21,19 @@ const TEXT_COLUMNS: usize = 3;
 
 /// The numbers of a portal, in the table's order.
 const HEADERS: [&str; 13] = [
-    "portal", "name", "mode", "pending", "publishing", "queued", "processing", "retry", "synced 1h", "superseded 1h", "dead",
-    "oldest", "paused",
+    "portal",
+    "name",
+    "mode",
+    "pending",
+    "publishing",
+    "queued",
+    "processing",
+    "retry",
+    "synced 1h",
+    "superseded 1h",
+    "dead",
+    "oldest",
+    "paused",
 ];
 
 pub(crate) async fn run(args: StatusArgs, environment: Environment, json: bool) -> anyhow::Result<End> {
@@ -69,9 +80,9 @@ fn text(portals: &[PortalStatus]) -> String {
 }
 
 fn row(portal: &PortalStatus) -> Vec<String> {
-    let paused = portal.paused_until.map(|until| {
-        format!("until {until:.0}: {}", portal.paused_reason.as_deref().unwrap_or("no reason given"))
-    });
+    let paused = portal
+        .paused_until
+        .map(|until| format!("until {until:.0}: {}", portal.paused_reason.as_deref().unwrap_or("no reason given")));
     let counts = [
         portal.pending,
         portal.publishing,

@@ -34,7 +34,8 @@ pub(crate) async fn run(command: TokenCommand, environment: Environment, json: b
     let token = new_token()?;
     let id = db::create_token(&*connection, &name, &token, &brands).await?;
     let shown = token.expose_secret();
-    let text = format!("{shown}\nThis token is shown once; only its hash is stored. It may act for {}.", brands.join(", "));
+    let text =
+        format!("{shown}\nThis token is shown once; only its hash is stored. It may act for {}.", brands.join(", "));
     output::result(json, &json!({"token": shown, "token_id": id, "name": name, "brands": brands}), &text);
     Ok(End::Done)
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use hubferry::adapters::db::{self, Db, NewPortal};
-use hubferry::adapters::hubspot::{HubSpot, HubSpotConfig};
 use hubferry::model::ids::PortalId;
 use hubferry::model::mapping::Targets;
 use hubferry::model::plan::WriteMode;
@@ -54,15 +53,8 @@ pub(super) async fn ensure(db: &Db, place: &Place, call_limit: u32) -> anyhow::R
         db::activate_mapping(&*connection, BRAND, PRODUCT, None).await?;
     }
     db::create_token(&*connection, "local development", &API_TOKEN.into(), &[BRAND.into()]).await?;
-    init_portal(place).await
-}
-
-/// The unique property, at the simulator.
-async fn init_portal(place: &Place) -> anyhow::Result<()> {
-    let settings = place.environment.clone().hubspot().context("HUBFERRY_HUBSPOT_URL is no URL")?;
-    let hubspot = HubSpot::new(HubSpotConfig::new(settings.url))?;
-    let account = hubspot.account(PORTAL, settings.tokens.of(PORTAL));
-    crate::commands::portal::ensure_unique_property(&account, UNIQUE_PROPERTY).await
+    // The unique property, at the simulator.
+    crate::commands::portal::init_account(&portal, place.environment.clone()).await.map(drop)
 }
 
 /// The first request to try, ready to paste.

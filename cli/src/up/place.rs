@@ -119,5 +119,5 @@ pub(super) fn greet(args: &UpArgs, place: &Place, parts: &[Component], migrated:
         text.push_str(&demo::first_request(args.api));
     }
     text.push_str("\nCtrl-C stops everything; the next start continues with the same data.\n");
-    crate::output::notice(&text);
+    crate::output::note(&text);
 }

@@ -1,6 +1,6 @@
 //! One module an outside system: the only place for its crate.
 
+pub mod budget;
 pub mod db;
 pub mod hubspot;
-pub mod budget;
 pub mod sqs;

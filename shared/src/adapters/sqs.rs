@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use aws_config::timeout::TimeoutConfig;
 use aws_config::BehaviorVersion;
+use aws_config::timeout::TimeoutConfig;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::operation::send_message_batch::SendMessageBatchOutput;
 use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
@@ -88,7 +88,8 @@ impl Sqs {
 
     /// Sends envelopes, ten a request and several requests at once. One outcome an envelope, in no particular order.
     pub async fn send(&self, envelopes: Vec<OutgoingEnvelope>) -> Vec<(EventId, SendOutcome)> {
-        let (interactive, bulk): (Vec<_>, Vec<_>) = envelopes.into_iter().partition(|envelope| envelope.lane != EventLane::Bulk);
+        let (interactive, bulk): (Vec<_>, Vec<_>) =
+            envelopes.into_iter().partition(|envelope| envelope.lane != EventLane::Bulk);
         let mut requests = Vec::new();
         for (url, envelopes) in [(&self.urls.interactive, interactive), (&self.urls.bulk, bulk)] {
             requests.extend(chunks(envelopes).into_iter().map(|chunk| self.send_request(url, chunk)));
@@ -98,7 +99,8 @@ impl Sqs {
 
     async fn send_request(&self, queue_url: &str, envelopes: Vec<OutgoingEnvelope>) -> Vec<(EventId, SendOutcome)> {
         let request = self.client.send_message_batch().queue_url(queue_url);
-        let entries: Result<Vec<_>, _> = envelopes.iter().enumerate().map(|(index, envelope)| entry(index, envelope)).collect();
+        let entries: Result<Vec<_>, _> =
+            envelopes.iter().enumerate().map(|(index, envelope)| entry(index, envelope)).collect();
         let answer = match entries {
             Ok(entries) => request.set_entries(Some(entries)).send().await.map_err(anyhow::Error::from),
             Err(error) => Err(error.into()),

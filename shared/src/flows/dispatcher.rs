@@ -81,7 +81,11 @@ impl Dispatcher {
                 Err(error) if failed_in_a_row + 1 >= MOST_FAILED_ROUNDS => return Err(error),
                 Err(error) => {
                     failed_in_a_row += 1;
-                    tracing::warn!(error = format!("{error:#}"), attempt.number = failed_in_a_row, "A round of publishing failed.");
+                    tracing::warn!(
+                        error = format!("{error:#}"),
+                        attempt.number = failed_in_a_row,
+                        "A round of publishing failed."
+                    );
                 }
             }
             let next_round = round_began + POLL_EVERY;
@@ -136,17 +140,23 @@ impl Dispatcher {
         outcomes: Vec<(EventId, SendOutcome)>,
         summary: &mut DispatchSummary,
     ) -> anyhow::Result<()> {
-        let attempts = due.iter().map(|event| (event.event_id, event.publish_attempts)).collect::<std::collections::HashMap<_, _>>();
+        let attempts = due
+            .iter()
+            .map(|event| (event.event_id, event.publish_attempts))
+            .collect::<std::collections::HashMap<_, _>>();
         let mut sent = Vec::new();
         let mut unpublished = Vec::new();
         for (event_id, outcome) in outcomes {
             match outcome {
                 SendOutcome::Sent(message_id) => sent.push((event_id, message_id)),
-                other => unpublished.push(unpublished_event(event_id, &other, attempts.get(&event_id).copied().unwrap_or(0))),
+                other => {
+                    unpublished.push(unpublished_event(event_id, &other, attempts.get(&event_id).copied().unwrap_or(0)))
+                }
             }
         }
         summary.count(&sent, &unpublished);
-        let connection = self.db.connection().await.context("published events can't be marked; their lease will end")?;
+        let connection =
+            self.db.connection().await.context("published events can't be marked; their lease will end")?;
         if !sent.is_empty() {
             db::mark_queued(&*connection, token, &sent).await?;
         }

@@ -136,12 +136,14 @@ pub fn open(
 }
 
 fn is_signed(body: &str, id: &str, timestamp: &str, signatures: &str, keys: &SigningKeys) -> bool {
-    signatures
-        .split(' ')
-        .filter_map(|signature| STANDARD.decode(signature.strip_prefix("v1,")?).ok())
-        .any(|signature| {
-            [Some(&keys.current), keys.next.as_ref()].into_iter().flatten().any(|key| key.matches(&signature, id, timestamp, body))
-        })
+    signatures.split(' ').filter_map(|signature| STANDARD.decode(signature.strip_prefix("v1,")?).ok()).any(
+        |signature| {
+            [Some(&keys.current), keys.next.as_ref()]
+                .into_iter()
+                .flatten()
+                .any(|key| key.matches(&signature, id, timestamp, body))
+        },
+    )
 }
 
 #[cfg(test)]

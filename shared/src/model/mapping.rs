@@ -102,9 +102,14 @@ impl Targets {
         if self.business_unit.is_some_and(|id| id < 0) {
             return fault("business_unit".into(), "must be 0 or a positive number");
         }
-        for (state, change) in [("subscribed", &self.segments.subscribed), ("unsubscribed", &self.segments.unsubscribed)] {
+        for (state, change) in
+            [("subscribed", &self.segments.subscribed), ("unsubscribed", &self.segments.unsubscribed)]
+        {
             if change.add.iter().chain(&change.remove).any(|list| list.parse::<u64>().is_err()) {
-                return fault(format!("segments.{state}"), "holds something that is no list id: give the number as a string");
+                return fault(
+                    format!("segments.{state}"),
+                    "holds something that is no list id: give the number as a string",
+                );
             }
             if change.add.iter().any(|list| change.remove.contains(list)) {
                 return fault(format!("segments.{state}"), "both joins and leaves a list");
@@ -151,6 +156,9 @@ mod tests {
         assert_eq!(field(r#"{"contact_properties": {"First Name": "a"}}"#), "contact_properties.First Name");
         assert_eq!(field(r#"{"subscription_type": 0}"#), "subscription_type");
         assert_eq!(field(r#"{"segments": {"subscribed": {"add": ["abc"]}}}"#), "segments.subscribed");
-        assert_eq!(field(r#"{"segments": {"unsubscribed": {"add": ["1"], "remove": ["1"]}}}"#), "segments.unsubscribed");
+        assert_eq!(
+            field(r#"{"segments": {"unsubscribed": {"add": ["1"], "remove": ["1"]}}}"#),
+            "segments.unsubscribed"
+        );
     }
 }

@@ -1,11 +1,11 @@
 //! Pure decisions: time, randomness and ids are arguments, and nothing here does I/O.
 
-pub mod outcome;
-pub mod property_value;
+pub mod budget;
 pub mod envelope;
 pub mod ids;
 pub mod mapping;
-pub mod plan;
-pub mod subscription;
-pub mod budget;
+pub mod outcome;
 pub mod pacing;
+pub mod plan;
+pub mod property_value;
+pub mod subscription;

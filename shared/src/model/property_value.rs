@@ -87,28 +87,17 @@ impl ValueError {
 /// The value as HubSpot accepts it. An empty value clears the property and passes as it is.
 ///
 /// `zone` is where the person who entered a date lives: a local midnight belongs to that day, not to the UTC day before.
-pub fn encode(
-    kind: Option<PropertyType>,
-    value: &str,
-    zone: &TimeZone,
-) -> Result<String, ValueError> {
+pub fn encode(kind: Option<PropertyType>, value: &str, zone: &TimeZone) -> Result<String, ValueError> {
     let encoded = match kind {
         None | Some(PropertyType::String) => value.to_owned(),
-        Some(
-            PropertyType::Number
-            | PropertyType::Enumeration
-            | PropertyType::Bool
-            | PropertyType::PhoneNumber,
-        ) => trim(value).to_owned(),
+        Some(PropertyType::Number | PropertyType::Enumeration | PropertyType::Bool | PropertyType::PhoneNumber) => {
+            trim(value).to_owned()
+        }
         Some(PropertyType::Date) => encode_with(trim(value), |text| date(text, zone))?,
         Some(PropertyType::DateTime) => encode_with(trim(value), date_time)?,
     };
     let units = encoded.encode_utf16().count();
-    if units > MAX_VALUE_UTF16_UNITS {
-        Err(ValueError::TooLong { units })
-    } else {
-        Ok(encoded)
-    }
+    if units > MAX_VALUE_UTF16_UNITS { Err(ValueError::TooLong { units }) } else { Ok(encoded) }
 }
 
 /// Whether HubSpot holds another value than the one that was written, as far as the type is known.
@@ -116,46 +105,28 @@ pub fn encode(
 /// HubSpot takes some writes without applying them (a lifecycle stage never moves back), so the echo is compared. It
 /// writes addresses in lower case and numbers in its own form; those are no differences.
 #[must_use]
-pub fn differs_from_echo(
-    kind: Option<PropertyType>,
-    written: &str,
-    echoed: Option<&str>,
-    zone: &TimeZone,
-) -> bool {
+pub fn differs_from_echo(kind: Option<PropertyType>, written: &str, echoed: Option<&str>, zone: &TimeZone) -> bool {
     let echoed = echoed.unwrap_or_default();
     if written == echoed || written.eq_ignore_ascii_case(echoed) {
         return false;
     }
     match kind {
-        Some(PropertyType::Number) => {
-            match (trim(written).parse::<f64>(), trim(echoed).parse::<f64>()) {
-                (Ok(ours), Ok(theirs)) => (ours - theirs).abs() > f64::EPSILON * ours.abs(),
-                _ => true,
-            }
-        }
-        Some(PropertyType::Date | PropertyType::DateTime) => {
-            encode(kind, written, zone) != encode(kind, echoed, zone)
-        }
+        Some(PropertyType::Number) => match (trim(written).parse::<f64>(), trim(echoed).parse::<f64>()) {
+            (Ok(ours), Ok(theirs)) => (ours - theirs).abs() > f64::EPSILON * ours.abs(),
+            _ => true,
+        },
+        Some(PropertyType::Date | PropertyType::DateTime) => encode(kind, written, zone) != encode(kind, echoed, zone),
         _ => trim(written).to_lowercase() != trim(echoed).to_lowercase(),
     }
 }
 
 /// Takes Unicode white space and the invisible characters that HubSpot refuses off both ends.
 fn trim(value: &str) -> &str {
-    value.trim_matches(|c: char| {
-        c.is_whitespace() || matches!(c, '\u{200B}'..='\u{200D}' | '\u{2060}' | '\u{FEFF}')
-    })
+    value.trim_matches(|c: char| c.is_whitespace() || matches!(c, '\u{200B}'..='\u{200D}' | '\u{2060}' | '\u{FEFF}'))
 }
 
-fn encode_with(
-    text: &str,
-    encode: impl Fn(&str) -> Result<String, ValueError>,
-) -> Result<String, ValueError> {
-    if text.is_empty() {
-        Ok(String::new())
-    } else {
-        encode(text)
-    }
+fn encode_with(text: &str, encode: impl Fn(&str) -> Result<String, ValueError>) -> Result<String, ValueError> {
+    if text.is_empty() { Ok(String::new()) } else { encode(text) }
 }
 
 /// `YYYY-MM-DD` of the civil date that is meant.
@@ -170,9 +141,7 @@ fn date(text: &str, zone: &TimeZone) -> Result<String, ValueError> {
     if let Ok(pieces) = jiff::fmt::temporal::DateTimeParser::new().parse_pieces(text)
         && pieces.time().is_some()
     {
-        let meant_as_written = pieces
-            .offset()
-            .is_none_or(|o| !matches!(o, jiff::fmt::temporal::PiecesOffset::Zulu));
+        let meant_as_written = pieces.offset().is_none_or(|o| !matches!(o, jiff::fmt::temporal::PiecesOffset::Zulu));
         if meant_as_written {
             return Ok(pieces.date().to_string());
         }
@@ -196,17 +165,11 @@ fn date_time(text: &str) -> Result<String, ValueError> {
 
 fn midnight(date: Date) -> Result<Timestamp, ValueError> {
     let zoned: Result<Zoned, _> = date.to_zoned(TimeZone::fixed(Offset::UTC));
-    zoned
-        .map(|zoned| zoned.timestamp())
-        .map_err(|_| ValueError::NotAnInstant)
+    zoned.map(|zoned| zoned.timestamp()).map_err(|_| ValueError::NotAnInstant)
 }
 
 fn plain_date(text: &str) -> Option<Date> {
-    if text.len() == "2000-03-26".len() {
-        text.parse().ok()
-    } else {
-        None
-    }
+    if text.len() == "2000-03-26".len() { text.parse().ok() } else { None }
 }
 
 /// A number of milliseconds, or of seconds.
@@ -223,11 +186,7 @@ fn epoch(text: &str) -> Option<Timestamp> {
 /// somebody's day.
 fn civil_date(instant: Timestamp, zone: &TimeZone) -> Date {
     let is_utc_midnight = instant.as_millisecond().rem_euclid(DAY_MS) == 0;
-    let zone = if is_utc_midnight {
-        TimeZone::UTC
-    } else {
-        zone.clone()
-    };
+    let zone = if is_utc_midnight { TimeZone::UTC } else { zone.clone() };
     instant.to_zoned(zone).date()
 }
 
@@ -255,11 +214,7 @@ mod tests {
             "2000-03-26",
             " 2000-03-26\n",
         ] {
-            assert_eq!(
-                encoded(PropertyType::Date, form).as_deref(),
-                Ok("2000-03-26"),
-                "{form:?}"
-            );
+            assert_eq!(encoded(PropertyType::Date, form).as_deref(), Ok("2000-03-26"), "{form:?}");
         }
     }
 
@@ -267,22 +222,14 @@ mod tests {
     fn a_midnight_in_utc_stays_that_day_in_a_zone_behind_utc() {
         let chicago = TimeZone::posix("CST6CDT,M3.2.0,M11.1.0").unwrap();
         for form in ["954028800000", "2000-03-26T00:00:00Z", "2000-03-26"] {
-            assert_eq!(
-                encode(Some(PropertyType::Date), form, &chicago).as_deref(),
-                Ok("2000-03-26"),
-                "{form:?}"
-            );
+            assert_eq!(encode(Some(PropertyType::Date), form, &chicago).as_deref(), Ok("2000-03-26"), "{form:?}");
         }
     }
 
     #[test]
     fn what_is_no_date_is_refused_without_repeating_it() {
         for form in ["tomorrow", "26-03-2000", "2000-13-01", "2000-02-30"] {
-            assert_eq!(
-                encoded(PropertyType::Date, form),
-                Err(ValueError::NotADate),
-                "{form:?}"
-            );
+            assert_eq!(encoded(PropertyType::Date, form), Err(ValueError::NotADate), "{form:?}");
         }
     }
 
@@ -294,15 +241,9 @@ mod tests {
             ("1790150400", "2026-09-23T08:00:00.000Z"),
             ("2026-09-23", "2026-09-23T00:00:00.000Z"),
         ] {
-            assert_eq!(
-                encoded(PropertyType::DateTime, form).as_deref(),
-                Ok(expected)
-            );
+            assert_eq!(encoded(PropertyType::DateTime, form).as_deref(), Ok(expected));
         }
-        assert_eq!(
-            encoded(PropertyType::DateTime, "noon"),
-            Err(ValueError::NotAnInstant)
-        );
+        assert_eq!(encoded(PropertyType::DateTime, "noon"), Err(ValueError::NotAnInstant));
     }
 
     #[test]
@@ -321,67 +262,36 @@ mod tests {
 
     #[test]
     fn strings_and_values_of_unknown_type_are_left_alone() {
-        assert_eq!(
-            encoded(PropertyType::String, " as typed\u{00A0}").as_deref(),
-            Ok(" as typed\u{00A0}")
-        );
-        assert_eq!(
-            encode(None, " 954025200000 ", &amsterdam()).as_deref(),
-            Ok(" 954025200000 ")
-        );
+        assert_eq!(encoded(PropertyType::String, " as typed\u{00A0}").as_deref(), Ok(" as typed\u{00A0}"));
+        assert_eq!(encode(None, " 954025200000 ", &amsterdam()).as_deref(), Ok(" 954025200000 "));
     }
 
     #[test]
     fn an_empty_value_clears_whatever_the_type() {
-        for kind in [
-            PropertyType::Date,
-            PropertyType::DateTime,
-            PropertyType::Number,
-            PropertyType::String,
-        ] {
+        for kind in [PropertyType::Date, PropertyType::DateTime, PropertyType::Number, PropertyType::String] {
             assert_eq!(encoded(kind, "").as_deref(), Ok(""));
         }
     }
 
     #[test]
     fn length_is_counted_in_utf16_units_and_nothing_is_cut() {
-        let value =
-            |character: &str, count: usize| encoded(PropertyType::String, &character.repeat(count));
+        let value = |character: &str, count: usize| encoded(PropertyType::String, &character.repeat(count));
         assert!(value("x", 65_536).is_ok());
-        assert_eq!(
-            value("x", 65_537),
-            Err(ValueError::TooLong { units: 65_537 })
-        );
+        assert_eq!(value("x", 65_537), Err(ValueError::TooLong { units: 65_537 }));
         assert_eq!(value("🦊", 32_768).unwrap().chars().count(), 32_768);
-        assert_eq!(
-            value("🦊", 65_536),
-            Err(ValueError::TooLong { units: 131_072 })
-        );
+        assert_eq!(value("🦊", 65_536), Err(ValueError::TooLong { units: 131_072 }));
     }
 
     #[test]
     fn an_echo_differs_only_when_the_value_does() {
-        let differs =
-            |kind, written, echoed| differs_from_echo(kind, written, echoed, &amsterdam());
-        assert!(differs(
-            Some(PropertyType::Enumeration),
-            "lead",
-            Some("customer")
-        ));
+        let differs = |kind, written, echoed| differs_from_echo(kind, written, echoed, &amsterdam());
+        assert!(differs(Some(PropertyType::Enumeration), "lead", Some("customer")));
         assert!(differs(None, "a", None));
         assert!(!differs(None, "", None));
         assert!(!differs(None, "Ann@Example.test", Some("ann@example.test")));
         assert!(!differs(Some(PropertyType::Number), "12", Some("12.0")));
         assert!(differs(Some(PropertyType::Number), "12", Some("13")));
-        assert!(!differs(
-            Some(PropertyType::Date),
-            "2000-03-26",
-            Some("954028800000")
-        ));
-        assert!(!differs(
-            Some(PropertyType::DateTime),
-            "2026-09-23T08:00:00Z",
-            Some("2026-09-23T08:00:00.000Z")
-        ));
+        assert!(!differs(Some(PropertyType::Date), "2000-03-26", Some("954028800000")));
+        assert!(!differs(Some(PropertyType::DateTime), "2026-09-23T08:00:00Z", Some("2026-09-23T08:00:00.000Z")));
     }
 }

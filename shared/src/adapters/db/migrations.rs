@@ -72,7 +72,10 @@ async fn migrate_under_lock(client: &mut Client) -> anyhow::Result<MigrationSumm
     let report = runner.run_async(client).await.context("a migration failed; it was rolled back")?;
     let last = runner.get_last_applied_migration_async(client).await.context("the history can't be read")?;
     // Dropping the session would release it too; this makes the next process's wait short.
-    client.execute("select pg_advisory_unlock($1)", &[&LOCK_KEY]).await.context("the migration lock can't be released")?;
+    client
+        .execute("select pg_advisory_unlock($1)", &[&LOCK_KEY])
+        .await
+        .context("the migration lock can't be released")?;
     Ok(MigrationSummary {
         applied: report.applied_migrations().iter().map(ToString::to_string).collect(),
         version: last.map(|migration| migration.version()),

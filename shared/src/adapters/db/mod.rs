@@ -12,14 +12,16 @@ mod outbox;
 mod pool;
 mod reports;
 
-pub use accepting::{Accepted, AcceptAnswer, AcceptFault, RequestStatus, accept_subscriptions, request_status, token_brands};
+pub use accepting::{
+    AcceptAnswer, AcceptFault, Accepted, RequestStatus, accept_subscriptions, request_status, token_brands,
+};
 pub use batch::{
-    ClaimedBatch, ContactRelease, OptOut, OptOutQuery, PortalSettings, Receipt, ReceiptStatus, StartedReceipt, UnreadableEvent, Verdict,
-    VerdictStatus, claim_batch, finish_batch, own_opt_outs, renew_leases, start_receipts,
+    ClaimedBatch, ContactRelease, OptOut, OptOutQuery, PortalSettings, Receipt, ReceiptStatus, StartedReceipt,
+    UnreadableEvent, Verdict, VerdictStatus, claim_batch, finish_batch, own_opt_outs, renew_leases, start_receipts,
 };
 pub use configuration::{
-    MappingVersion, NewPortal, activate_mapping, brand_portal, create_token, ensure_portal, ensure_product, portal_settings,
-    push_first_mapping, push_mapping,
+    MappingVersion, NewPortal, activate_mapping, brand_portal, create_token, ensure_portal, ensure_product,
+    portal_settings, push_first_mapping, push_mapping,
 };
 pub use failure::DbFailure;
 pub use migrations::{MigrationSummary, migrate};

@@ -83,7 +83,8 @@ pub async fn mark_queued(
     token: LeaseToken,
     sent: &[(EventId, String)],
 ) -> Result<u64, DbFailure> {
-    let (event_ids, message_ids): (Vec<Uuid>, Vec<&str>) = sent.iter().map(|(event, message)| (event.0, message.as_str())).unzip();
+    let (event_ids, message_ids): (Vec<Uuid>, Vec<&str>) =
+        sent.iter().map(|(event, message)| (event.0, message.as_str())).unzip();
     execute(
         client,
         "mark_queued",

@@ -94,7 +94,8 @@ pub(super) fn config(url: &SecretString) -> anyhow::Result<Config> {
 
 /// Verifies the server against the machine's roots.
 pub(super) fn tls() -> anyhow::Result<MakeRustlsConnect> {
-    let (tls, unreadable) = MakeRustlsConnect::with_native_certs().ok().context("this machine has no readable root certificates")?;
+    let (tls, unreadable) =
+        MakeRustlsConnect::with_native_certs().ok().context("this machine has no readable root certificates")?;
     if !unreadable.is_empty() {
         tracing::warn!(certificates = unreadable.len(), "Some root certificates of this machine can't be read.");
     }

@@ -62,7 +62,8 @@ impl PortalStatus {
 /// Work that is kept in a file and continued later asks for it, so that it never continues in another database.
 pub async fn database_identity(client: &impl GenericClient) -> Result<String, DbFailure> {
     const STATEMENT: &str = "database_identity";
-    let sql = "select current_database() || ' ' || coalesce(min(applied_on), '') as identity from hubferry.schema_history";
+    let sql =
+        "select current_database() || ' ' || coalesce(min(applied_on), '') as identity from hubferry.schema_history";
     let rows = query(client, STATEMENT, sql, &[]).await?;
     rows.first().map_or(Ok(String::new()), |row| column(row, STATEMENT, "identity"))
 }

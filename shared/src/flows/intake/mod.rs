@@ -89,8 +89,12 @@ async fn accept_batch(
     let foreign: Vec<Option<Problem>> =
         requests.iter().map(|request| request::check_brand(request, &brands).err()).collect();
     // A foreign brand's request is not shown to the database at all; the others are not held up by it.
-    let own: Vec<Value> =
-        requests.into_iter().zip(&foreign).filter(|(_, foreign)| foreign.is_none()).map(|(request, _)| request).collect();
+    let own: Vec<Value> = requests
+        .into_iter()
+        .zip(&foreign)
+        .filter(|(_, foreign)| foreign.is_none())
+        .map(|(request, _)| request)
+        .collect();
     let mut answers = if own.is_empty() { Vec::new() } else { intake.accept_all(own, &headers).await? }.into_iter();
     let results: Vec<Value> = foreign
         .into_iter()

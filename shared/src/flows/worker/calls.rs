@@ -3,9 +3,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::adapters::budget::Budget;
+use crate::adapters::budget::{Budget, BudgetError};
 use crate::adapters::hubspot::{Account, CALL_TIME_LIMIT, Call, Class, Sent};
-use crate::model::budget::{Bucket, Confirmation, Lane, RateHeaders, Refusal, Reservation, Reserved};
+use crate::model::budget::{Bucket, Confirmation, Coverage, Lane, RateHeaders, Refusal, Reservation, Reserved};
+use crate::model::ids::EventId;
 
 use super::lease::Lease;
 
@@ -95,7 +96,7 @@ impl<'a> Calls<'a> {
     }
 
     /// Whether the event is still ours to write for.
-    pub(super) fn holds(&self, event: crate::model::ids::EventId) -> bool {
+    pub(super) fn holds(&self, event: EventId) -> bool {
         self.lease.holds(event)
     }
 
@@ -140,15 +141,14 @@ impl<'a> Calls<'a> {
             state.left = 0;
             (state.reservation.clone(), ages, state.rate.take(), std::mem::take(&mut state.made))
         };
-        if !ages.is_empty() {
-            match self.budget.settle(&reservation, &ages).await {
-                Ok(settlement) if settlement.frozen_for.is_some() => self.state().stopped = true,
-                Ok(_) => {}
-                Err(error) => tracing::warn!(portal.id = reservation.bucket.portal_id.0, error = %error, "Calls could not be settled."),
+        match self.budget.finish(&reservation, &ages).await {
+            Ok(settlement) => {
+                self.state().stopped |= settlement.frozen_for.is_some() || settlement.coverage != Coverage::Reserved;
             }
-        }
-        if let Err(error) = self.budget.release(&reservation).await {
-            tracing::warn!(portal.id = reservation.bucket.portal_id.0, error = %error, "Calls could not be released.");
+            // Nothing is given back then: what was called stays held until the reservation's deadline and a window more.
+            Err(error) => {
+                tracing::warn!(portal.id = reservation.bucket.portal_id.0, error = %error, "Calls could not be settled.");
+            }
         }
         if let Some(rate) = rate
             && let Err(error) = self.budget.observe(&self.bucket, rate).await
@@ -164,10 +164,13 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// Stages of a plan, one after the other: contacts and reading, writing, segments.
-const STAGES: u32 = 3;
+/// What a plan may need from its first call to its last: its three stages take a second or two; a call that would end later
+/// than this is not begun. The shorter, the sooner others can count on the tokens.
+const HOLD: Duration = Duration::from_secs(30);
 
 /// Reserves, waits for the slot, confirms. Returns the reservation and when its last call must have finished.
+///
+/// Every wait is one that the budget named, and ends before the deadline leaves too little time for the work.
 async fn granted(
     budget: &Budget,
     bucket: &Bucket,
@@ -175,28 +178,36 @@ async fn granted(
     calls: u32,
     deadline: Instant,
 ) -> Result<(Reservation, Instant), NotCalled> {
-    let now = Instant::now();
-    let left = deadline.saturating_duration_since(now);
-    if left < CALL_TIME_LIMIT {
-        return Err(NotCalled::NoTime);
-    }
-    let hold = (CALL_TIME_LIMIT * STAGES).min(left);
-    let max_wait = left.saturating_sub(hold);
-    let reservation = match budget.reserve(bucket, lane, calls, hold, max_wait).await {
-        Ok(Reserved::Granted(reservation)) => reservation,
-        Ok(Reserved::Refused { retry_in, reason: Refusal::Full | Refusal::Frozen { .. } }) => return Err(NotCalled::NoBudget(retry_in)),
-        Err(crate::adapters::budget::BudgetError::ImpossibleCost { .. }) => return Err(NotCalled::Impossible),
-        Err(error) => {
-            tracing::error!(portal.id = bucket.portal_id.0, error = %error, "The budget can't be asked, so no call is made.");
-            return Err(NotCalled::BudgetAway);
+    loop {
+        let now = Instant::now();
+        let left = deadline.saturating_duration_since(now);
+        if left < CALL_TIME_LIMIT {
+            return Err(NotCalled::NoTime);
         }
-    };
-    let must_finish_by = now + reservation.start_in + hold;
-    if reservation.start_in > Duration::ZERO {
-        tokio::time::sleep(reservation.start_in).await;
-        confirm(budget, &reservation).await?;
+        let hold = HOLD.min(left);
+        let max_wait = left.saturating_sub(hold);
+        match budget.reserve(bucket, lane, calls, hold, max_wait).await {
+            Ok(Reserved::Granted(reservation)) => {
+                let must_finish_by = now + reservation.start_in + hold;
+                if reservation.start_in > Duration::ZERO {
+                    tokio::time::sleep(reservation.start_in).await;
+                    confirm(budget, &reservation).await?;
+                }
+                return Ok((reservation, must_finish_by));
+            }
+            Ok(Reserved::Refused { retry_in, reason: Refusal::Full }) if retry_in < max_wait => {
+                tokio::time::sleep(retry_in).await;
+            }
+            Ok(Reserved::Refused { retry_in, .. }) => return Err(NotCalled::NoBudget(retry_in)),
+            // More than the configured limit will never be granted; more than a limit that was lowered for a while will.
+            Err(BudgetError::ImpossibleCost { .. }) if calls > bucket.limit => return Err(NotCalled::Impossible),
+            Err(BudgetError::ImpossibleCost { .. }) => return Err(NotCalled::NoBudget(bucket.window)),
+            Err(error) => {
+                tracing::error!(portal.id = bucket.portal_id.0, error = %error, "The budget can't be asked, so no call is made.");
+                return Err(NotCalled::BudgetAway);
+            }
+        }
     }
-    Ok((reservation, must_finish_by))
 }
 
 async fn confirm(budget: &Budget, reservation: &Reservation) -> Result<(), NotCalled> {

@@ -87,7 +87,8 @@ impl Worker {
         mut settled: Results,
         lease: &Lease,
     ) -> (Vec<&'a StatusChange>, Results) {
-        let (opt_outs, others): (Vec<_>, Vec<_>) = write.into_iter().partition(|change| change.state == DesiredState::Unsubscribed);
+        let (opt_outs, others): (Vec<_>, Vec<_>) =
+            write.into_iter().partition(|change| change.state == DesiredState::Unsubscribed);
         let receipts: Vec<StartedReceipt> =
             opt_outs.iter().flat_map(|change| started_receipts(portal, &change.operation)).collect();
         if receipts.is_empty() {

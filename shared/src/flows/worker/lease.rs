@@ -60,7 +60,9 @@ impl Lease {
             tokio::time::sleep(RENEW_EVERY).await;
             let asked_at = Instant::now();
             match self.renew(db).await {
-                Ok(events) => *self.held() = Held { until: asked_at + WORK_LEASE, events: events.into_iter().collect() },
+                Ok(events) => {
+                    *self.held() = Held { until: asked_at + WORK_LEASE, events: events.into_iter().collect() }
+                }
                 // The lease goes on until its end, and with it the right to call.
                 Err(error) => tracing::warn!(error = %error, "The leases of a batch could not be renewed."),
             }

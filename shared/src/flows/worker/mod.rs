@@ -101,7 +101,11 @@ impl Worker {
     /// Handles a batch of messages before the deadline; names those that are to be delivered again.
     ///
     /// Errors: the database is away. Then the whole batch is delivered again.
-    pub async fn handle(&self, event: SqsEvent, deadline: Instant) -> anyhow::Result<(SqsBatchResponse, WorkerSummary)> {
+    pub async fn handle(
+        &self,
+        event: SqsEvent,
+        deadline: Instant,
+    ) -> anyhow::Result<(SqsBatchResponse, WorkerSummary)> {
         let messages = event.records.len() as u64;
         let opened = self.open_all(event.records);
         let events: Vec<EventId> = opened.iter().map(|message| message.event_id).collect();
@@ -159,7 +163,8 @@ impl Worker {
     }
 
     fn open(&self, record: &SqsMessage) -> Result<EventId, OpenError> {
-        let attribute = |name: &str| record.message_attributes.get(name).and_then(|value| value.string_value.as_deref());
+        let attribute =
+            |name: &str| record.message_attributes.get(name).and_then(|value| value.string_value.as_deref());
         open(
             record.body.as_deref().unwrap_or_default(),
             attribute("webhook-id"),
@@ -194,7 +199,12 @@ impl Worker {
         outcome
     }
 
-    async fn finish(&self, token: LeaseToken, outcome: PortalOutcome, summary: &mut WorkerSummary) -> anyhow::Result<()> {
+    async fn finish(
+        &self,
+        token: LeaseToken,
+        outcome: PortalOutcome,
+        summary: &mut WorkerSummary,
+    ) -> anyhow::Result<()> {
         let PortalOutcome { verdicts, releases, receipts, calls } = outcome;
         summary.calls = calls;
         if verdicts.is_empty() {

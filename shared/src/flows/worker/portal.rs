@@ -80,7 +80,11 @@ impl Worker {
         }
         let (exhausted, events): (Vec<_>, Vec<_>) = events.into_iter().partition(is_exhausted);
         for event in &exhausted {
-            outcome.end(event.event_id, "attempts_exhausted", "tried as often as allowed; see the receipts for the last answers");
+            outcome.end(
+                event.event_id,
+                "attempts_exhausted",
+                "tried as often as allowed; see the receipts for the last answers",
+            );
         }
         outcome.releases = verdict::releases(&exhausted, |_| None);
 
@@ -105,7 +109,12 @@ impl Worker {
         let served: Vec<&ClaimedEvent> = events.iter().filter(|event| plan.events.contains(&event.event_id)).collect();
         let mut outcome = PortalOutcome::default();
         for event in events.iter().filter(|event| plan.address_shared.contains(&event.event_id)) {
-            outcome.wait(event.event_id, ADDRESS_SNOOZE, "address_shared", "another contact with this address is written first");
+            outcome.wait(
+                event.event_id,
+                ADDRESS_SNOOZE,
+                "address_shared",
+                "another contact with this address is written first",
+            );
             outcome.releases.extend(verdict::releases(std::slice::from_ref(event), |_| None));
         }
         let account = self.hubspot.account(portal.portal_id, self.tokens.of(portal.portal_id));
@@ -141,7 +150,12 @@ impl Worker {
         }
     }
 
-    async fn pause(&self, portal: &PortalSettings, time: Duration, reason: &str) -> Result<(), crate::adapters::db::DbFailure> {
+    async fn pause(
+        &self,
+        portal: &PortalSettings,
+        time: Duration,
+        reason: &str,
+    ) -> Result<(), crate::adapters::db::DbFailure> {
         let connection = self.db.connection().await?;
         crate::adapters::db::pause_portal(&*connection, portal.portal_id, time, reason).await
     }

@@ -139,7 +139,8 @@ fn weigh(result: &OperationResult, attempt: &Attempt, now: Timestamp, conclusion
         OperationResult::Refused(refusal) => Some(refusal),
     };
     let code = refusal.map_or("unaccounted", |refusal| refusal.code.as_str()).to_owned();
-    let summary = refusal.map_or("HubSpot's answer did not account for it", |refusal| refusal.summary.as_str()).to_owned();
+    let summary =
+        refusal.map_or("HubSpot's answer did not account for it", |refusal| refusal.summary.as_str()).to_owned();
     let wait = |at: Timestamp| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO);
     match decide(refusal.map_or(Answer::Unknown, Answer::Refused), attempt, now, rand::random()) {
         Decision::Complete => Weight::Done,
@@ -175,12 +176,17 @@ fn verdict(event: &ClaimedEvent, weight: Option<&Weight>) -> Verdict {
     let (status, reason, applied) = match weight.cloned().unwrap_or(Weight::Done) {
         Weight::Done => (VerdictStatus::Synced, None, Some(event.payload.desired_state)),
         Weight::OptedOut => {
-            let reason = ("remote_opt_out".to_owned(), "HubSpot has an opt-out that is newer than the consent".to_owned());
+            let reason =
+                ("remote_opt_out".to_owned(), "HubSpot has an opt-out that is newer than the consent".to_owned());
             (VerdictStatus::Superseded, Some(reason), Some(DesiredState::Unsubscribed))
         }
         Weight::Dead { code, summary } => (VerdictStatus::Dead, Some((code, summary)), None),
-        Weight::Retry { due_in, code, summary } => (VerdictStatus::Retry { due_in, charged: true }, Some((code, summary)), None),
-        Weight::Snooze { due_in, code, summary } => (VerdictStatus::Retry { due_in, charged: false }, Some((code, summary)), None),
+        Weight::Retry { due_in, code, summary } => {
+            (VerdictStatus::Retry { due_in, charged: true }, Some((code, summary)), None)
+        }
+        Weight::Snooze { due_in, code, summary } => {
+            (VerdictStatus::Retry { due_in, charged: false }, Some((code, summary)), None)
+        }
         Weight::Relink { code } => {
             let summary = "the contact's record is another one than we knew; it is looked up by address".to_owned();
             (VerdictStatus::Retry { due_in: RELINK_WAIT, charged: true }, Some((code, summary)), None)

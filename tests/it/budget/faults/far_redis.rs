@@ -11,6 +11,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
     task::JoinHandle,
 };
+use url::Url;
 
 /// Bytes read at once; a script call with a body fits.
 const CHUNK: usize = 64 * 1024;
@@ -153,8 +154,12 @@ pub(super) struct Interposer {
 
 impl Interposer {
     pub(super) async fn start(real: &str) -> Self {
-        let real = real.trim_start_matches("redis://").trim_end_matches('/').to_owned();
-        let (url, listener) = listen().await;
+        // The same URL with another port: user, password and database stay.
+        let mut url: Url = real.parse().expect("the URL of the real Redis");
+        let real = format!("{}:{}", url.host_str().expect("a host"), url.port().expect("a port"));
+        let (_, listener) = listen().await;
+        url.set_port(Some(listener.local_addr().expect("its address").port())).expect("a port");
+        let url = url.to_string();
         let next = Arc::new(Mutex::new(None));
         let faults = Arc::clone(&next);
         let task = tokio::spawn(async move {

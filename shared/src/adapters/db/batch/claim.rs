@@ -1,0 +1,150 @@
+//! Claims a batch, and renews its leases.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio_postgres::types::Type;
+use tokio_postgres::{GenericClient, Row};
+use uuid::Uuid;
+
+use super::super::failure::DbFailure;
+use super::super::outbox::millis;
+use super::super::pool::{column, query};
+use super::{ClaimedBatch, PortalSettings, UnreadableEvent};
+use crate::model::ids::{ContactKey, EventId, LeaseToken, PortalId, RecordId, StreamId};
+use crate::model::plan::WriteMode;
+use crate::model::subscription::{ClaimedEvent, Contact, EventLane};
+
+/// Claims the events of a batch of messages and the contacts they concern.
+pub async fn claim_batch(
+    client: &impl GenericClient,
+    events: &[EventId],
+    token: LeaseToken,
+    lease: Duration,
+    busy_snooze: (Duration, Duration),
+) -> Result<ClaimedBatch, DbFailure> {
+    let ids: Vec<Uuid> = events.iter().map(|event| event.0).collect();
+    let rows = query(
+        client,
+        CLAIM,
+        include_str!("../sql/claim_batch.sql"),
+        &[
+            (&ids, Type::UUID_ARRAY),
+            (&token.0, Type::UUID),
+            (&millis(lease), Type::INT8),
+            (&millis(busy_snooze.0), Type::INT8),
+            (&millis(busy_snooze.1), Type::INT8),
+        ],
+    )
+    .await?;
+    let mut batch = ClaimedBatch::default();
+    for row in &rows {
+        sort_in(&mut batch, row)?;
+    }
+    Ok(batch)
+}
+
+const CLAIM: &str = "claim_batch";
+
+fn sort_in(batch: &mut ClaimedBatch, row: &Row) -> Result<(), DbFailure> {
+    let event_id = EventId(column(row, CLAIM, "event_id")?);
+    match column::<&str>(row, CLAIM, "outcome")? {
+        "claimed" => {
+            let settings = settings(row)?;
+            match claimed_event(row, event_id, settings.portal_id)? {
+                Ok(event) => batch.portals.entry(settings.portal_id).or_insert((settings, Vec::new())).1.push(event),
+                Err(reason) => batch.unreadable.push(UnreadableEvent {
+                    event_id,
+                    contact: (settings.portal_id, ContactKey(column(row, CLAIM, "contact_key")?)),
+                    reason,
+                }),
+            }
+        }
+        "superseded" => batch.superseded += 1,
+        "busy" => batch.busy += 1,
+        "unknown" => batch.unknown.push(event_id),
+        _ => batch.settled += 1,
+    }
+    Ok(())
+}
+
+/// The event, or why this version can't read it: then the event alone is dead, and its batch goes on.
+fn claimed_event(
+    row: &Row,
+    event_id: EventId,
+    portal_id: PortalId,
+) -> Result<Result<ClaimedEvent, &'static str>, DbFailure> {
+    let kind: String = column(row, CLAIM, "kind")?;
+    if kind != crate::model::subscription::DESIRED_STATE_KIND {
+        return Ok(Err("unknown_kind"));
+    }
+    let Ok(payload) = serde_json::from_value(column::<Value>(row, CLAIM, "payload")?) else {
+        return Ok(Err("unreadable_payload"));
+    };
+    let Some(lane) = EventLane::parse(column(row, CLAIM, "lane")?) else { return Ok(Err("unknown_lane")) };
+    let receipts: Option<Value> = column(row, CLAIM, "receipts")?;
+    let properties = serde_json::from_value(column::<Value>(row, CLAIM, "properties")?);
+    Ok(Ok(ClaimedEvent {
+        event_id,
+        stream_id: StreamId(column(row, CLAIM, "stream_id")?),
+        sequence: column(row, CLAIM, "sequence")?,
+        portal_id,
+        lane,
+        process_attempts: column(row, CLAIM, "process_attempts")?,
+        accepted_at: column(row, CLAIM, "created_at")?,
+        contact: Contact {
+            key: ContactKey(column(row, CLAIM, "contact_key")?),
+            email: column(row, CLAIM, "email")?,
+            properties: properties.unwrap_or_default(),
+            record_id: column::<Option<i64>>(row, CLAIM, "record_id")?.map(RecordId),
+        },
+        payload,
+        receipts: receipts.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default(),
+    }))
+}
+
+fn settings(row: &Row) -> Result<PortalSettings, DbFailure> {
+    let number = |name| column::<i32>(row, CLAIM, name).map(i32::unsigned_abs);
+    let paused_for: Option<i64> = column(row, CLAIM, "paused_for_ms")?;
+    Ok(PortalSettings {
+        portal_id: PortalId(column(row, CLAIM, "portal_id")?),
+        call_limit: number("call_limit")?,
+        call_window: Duration::from_millis(number("call_window_ms")?.into()),
+        search_limit_per_second: number("search_limit_per_second")?,
+        write_mode: match column(row, CLAIM, "subscription_write_mode")? {
+            "single" => WriteMode::Single,
+            _ => WriteMode::Batch,
+        },
+        unique_property: column(row, CLAIM, "unique_property")?,
+        off: column::<&str>(row, CLAIM, "mode")? != "live",
+        paused_for: paused_for.and_then(|ms| u64::try_from(ms).ok()).filter(|ms| *ms > 0).map(Duration::from_millis),
+    })
+}
+
+/// Renews the leases of a running batch; returns the events it still holds.
+pub async fn renew_leases(
+    client: &impl GenericClient,
+    token: LeaseToken,
+    lease: Duration,
+    events: &[EventId],
+    contacts: &[(PortalId, ContactKey)],
+) -> Result<Vec<EventId>, DbFailure> {
+    const STATEMENT: &str = "renew_leases";
+    let ids: Vec<Uuid> = events.iter().map(|event| event.0).collect();
+    let (portals, keys): (Vec<i64>, Vec<&str>) =
+        contacts.iter().map(|(portal, key)| (portal.0, key.0.as_str())).unzip();
+    let rows = query(
+        client,
+        STATEMENT,
+        include_str!("../sql/renew_leases.sql"),
+        &[
+            (&token.0, Type::UUID),
+            (&millis(lease), Type::INT8),
+            (&ids, Type::UUID_ARRAY),
+            (&portals, Type::INT8_ARRAY),
+            (&keys, Type::TEXT_ARRAY),
+        ],
+    )
+    .await?;
+    rows.iter().map(|row| column(row, STATEMENT, "event_id").map(EventId)).collect()
+}

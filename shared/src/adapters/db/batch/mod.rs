@@ -1,0 +1,170 @@
+//! The outbox as the worker sees it: a batch is claimed, renewed and finished in one statement each.
+
+mod claim;
+mod finish;
+mod receipts;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::model::ids::{ContactKey, EventId, PortalId, RecordId};
+use crate::model::plan::WriteMode;
+use crate::model::subscription::{ClaimedEvent, DesiredState};
+
+pub use claim::{claim_batch, renew_leases};
+pub use finish::finish_batch;
+pub use receipts::{own_opt_outs, start_receipts};
+
+/// What became of the events of a batch of messages.
+#[derive(Debug, Default)]
+pub struct ClaimedBatch {
+    /// Held by us now, by portal.
+    pub portals: BTreeMap<PortalId, (PortalSettings, Vec<ClaimedEvent>)>,
+    /// Held by us, but of a kind or form that this version does not understand.
+    pub unreadable: Vec<UnreadableEvent>,
+    /// A newer state was accepted: ended without a call.
+    pub superseded: usize,
+    /// Another worker holds the contact: snoozed.
+    pub busy: usize,
+    /// Waiting for their time, or finished: nothing to do.
+    pub settled: usize,
+    /// No such event: not committed yet, pruned, or not of this database.
+    pub unknown: Vec<EventId>,
+}
+
+/// An event that a later version may read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadableEvent {
+    /// The event.
+    pub event_id: EventId,
+    /// The contact that was claimed with it.
+    pub contact: (PortalId, ContactKey),
+    /// Why, as a stable word.
+    pub reason: &'static str,
+}
+
+/// A portal as it is configured now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortalSettings {
+    /// The account.
+    pub portal_id: PortalId,
+    /// Calls in any rolling window.
+    pub call_limit: u32,
+    /// Length of that window.
+    pub call_window: Duration,
+    /// Search requests a second.
+    pub search_limit_per_second: u32,
+    /// How consent is read and written.
+    pub write_mode: WriteMode,
+    /// The contact property with unique values that holds our key.
+    pub unique_property: String,
+    /// Switched off by an operator.
+    pub off: bool,
+    /// Paused for this much longer.
+    pub paused_for: Option<Duration>,
+}
+
+/// What an event's row is to say from now on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// The event.
+    pub event_id: EventId,
+    /// Where it goes.
+    pub status: VerdictStatus,
+    /// Why, as a stable word and as a sentence without personal data.
+    pub reason: Option<(String, String)>,
+    /// What HubSpot holds now for the stream, as far as this event settled it.
+    pub applied: Option<DesiredState>,
+}
+
+/// Where an event goes when its batch ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VerdictStatus {
+    /// HubSpot agrees.
+    Synced,
+    /// HubSpot knew better.
+    Superseded,
+    /// A person has to look.
+    Dead,
+    /// It waits for its time. A snooze does not count as an attempt.
+    Retry {
+        /// How long.
+        due_in: Duration,
+        /// Whether it counts as an attempt.
+        charged: bool,
+    },
+}
+
+/// A contact that is given back, with what was learned about its record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContactRelease {
+    /// The portal.
+    pub portal_id: PortalId,
+    /// The contact.
+    pub contact_key: ContactKey,
+    /// The record HubSpot named; `Some(None)` forgets the one we had.
+    pub record: Option<Option<RecordId>>,
+}
+
+/// What is about to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartedReceipt {
+    /// The event.
+    pub event_id: EventId,
+    /// The operation.
+    pub operation_key: String,
+    /// The portal.
+    pub portal_id: PortalId,
+    /// The contact.
+    pub contact_key: ContactKey,
+    /// Fingerprint of what is written.
+    pub desired_hash: [u8; 32],
+}
+
+/// What became of an operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// Identity and fingerprint.
+    pub started: StartedReceipt,
+    /// How it ended.
+    pub status: ReceiptStatus,
+    /// The record HubSpot named.
+    pub record_id: Option<RecordId>,
+    /// HubSpot's id of the call.
+    pub correlation_id: Option<String>,
+    /// When the change happened, by HubSpot's clock.
+    pub remote_at: Option<Timestamp>,
+}
+
+/// How an operation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReceiptStatus {
+    /// HubSpot holds what was wanted.
+    Done,
+    /// HubSpot refused it.
+    Refused,
+}
+
+/// Asks for our own opt-outs of a contact and subscription type.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct OptOutQuery {
+    /// The portal.
+    pub portal_id: PortalId,
+    /// The contact.
+    pub contact_key: ContactKey,
+    /// Such as `status:1001:unsubscribed`.
+    pub operation_key: String,
+}
+
+/// An opt-out that we wrote, or may have written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptOut {
+    /// Which.
+    pub query: OptOutQuery,
+    /// The call began after this.
+    pub started_at: Timestamp,
+    /// HubSpot's instant of the change, if its answer arrived.
+    pub remote_at: Option<Timestamp>,
+}
