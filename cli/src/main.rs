@@ -27,9 +27,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> anyhow::Result<End> {
-    // Before the first connection: two crates bring a provider each, and rustls would not choose between them.
-    let installed = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    anyhow::ensure!(installed.is_ok(), "TLS was set up twice");
+    hubferry::startup::tls();
     let environment = environment::read(arguments.env_file.as_deref())?;
     let json = arguments.json;
     match arguments.command {

@@ -10,7 +10,7 @@ use hubferry::{
     adapters::budget::{Budget, BudgetError, COMMAND_TIMEOUT},
     model::{
         budget::{
-            Bucket, BudgetState, Confirmation, Coverage, Lane, QUIET_RESERVE_CALLS, Refusal, Released, Reservation,
+            Bucket, BudgetState, Confirmation, Coverage, LEAST_RESERVE_CALLS, Lane, Refusal, Released, Reservation,
             Reserved,
         },
         ids::PortalId,
@@ -295,19 +295,25 @@ async fn a_holder_whose_tokens_were_booked_settles_and_releases_as_ever() {
 }
 
 #[tokio::test]
-async fn bulk_leaves_one_event_s_calls_in_quiet_times_and_a_fifth_when_interactive_work_is_about() {
+async fn bulk_leaves_one_event_s_calls_in_quiet_times() {
     let (budget, bucket) = (budget(), bucket(100, WINDOW));
-    let quiet = budget.reserve(&bucket, Lane::Bulk, 95, HOLD, NO_WAIT).await.unwrap();
-    let quiet = granted(quiet);
+    granted(budget.reserve(&bucket, Lane::Bulk, 95, HOLD, NO_WAIT).await.unwrap());
     full(budget.reserve(&bucket, Lane::Bulk, 1, HOLD, NO_WAIT).await.unwrap());
-    grant(&budget, &bucket, QUIET_RESERVE_CALLS).await;
+    grant(&budget, &bucket, LEAST_RESERVE_CALLS).await;
     full(ask(&budget, &bucket, 1).await);
+}
 
-    budget.release(&quiet).await.unwrap();
-    assert!(state(&budget, &bucket).await.interactive_seen);
-    granted(budget.reserve(&bucket, Lane::Bulk, 75, HOLD, NO_WAIT).await.unwrap());
-    full(budget.reserve(&bucket, Lane::Bulk, 1, HOLD, NO_WAIT).await.unwrap());
-    grant(&budget, &bucket, 20).await;
+#[tokio::test]
+async fn bulk_leaves_twice_what_interactive_work_asked_for_and_at_most_a_fifth() {
+    for (asked, reserve) in [(4, 8), (60, 20)] {
+        let (budget, bucket) = (budget(), bucket(100, WINDOW));
+        let visitors = grant(&budget, &bucket, asked).await;
+        budget.release(&visitors).await.unwrap();
+        assert_eq!(state(&budget, &bucket).await.interactive_demand, asked);
+        granted(budget.reserve(&bucket, Lane::Bulk, 100 - reserve, HOLD, NO_WAIT).await.unwrap());
+        full(budget.reserve(&bucket, Lane::Bulk, 1, HOLD, NO_WAIT).await.unwrap());
+        grant(&budget, &bucket, reserve).await;
+    }
 }
 
 #[tokio::test]

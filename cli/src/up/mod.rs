@@ -66,7 +66,7 @@ pub(crate) struct UpArgs {
 /// Runs until Ctrl-C, or until a part fails.
 pub(crate) async fn run(args: UpArgs, environment: Environment) -> anyhow::Result<()> {
     let filter = environment.optional("HUBFERRY_LOG").unwrap_or_else(|| "info,aws_config=warn,aws_smithy_runtime=warn".into());
-    tracing_subscriber::fmt().with_env_filter(EnvFilter::new(filter)).with_target(false).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt().with_env_filter(EnvFilter::new(filter)).with_target(false).with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).with_writer(std::io::stderr).init();
     let parts = components::chosen(&args.only);
     let simulated = environment.optional("HUBFERRY_HUBSPOT_TOKEN").is_none();
     let mut place = Place::prepare(environment, &args, simulated)?;

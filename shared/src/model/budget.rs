@@ -24,16 +24,20 @@ pub const SEARCH_LIMIT: u32 = 5;
 /// The rolling window of the search limit.
 pub const SEARCH_WINDOW: Duration = Duration::from_secs(1);
 
-/// Part of the limit, in percent, that bulk work leaves free while interactive work is about: at 150 calls it is 30, six
+/// Part of the limit, in percent, that bulk work leaves free for interactive work at the most: at 150 calls it is 30, six
 /// sign-ups at once.
-pub const BUSY_RESERVE_PERCENT: u32 = 20;
+pub const MOST_RESERVE_PERCENT: u32 = 20;
 
-/// Calls that bulk work leaves free while no interactive work is about: what one event costs at most, so that the first
-/// sign-up after a quiet time finds its calls free.
-pub const QUIET_RESERVE_CALLS: u32 = 5;
+/// Calls that bulk work leaves free however quiet it is: what one event costs at most, so that the first sign-up after a
+/// quiet time finds its calls free.
+pub const LEAST_RESERVE_CALLS: u32 = 5;
 
-/// Interactive work counts as being about for this long after its last reservation.
-pub const INTERACTIVE_MEMORY: Duration = Duration::from_mins(1);
+/// Calls that bulk work leaves free for each call that interactive work asked for lately: as much again, and once more for
+/// its growing. So one sign-up in an hour costs an import next to nothing, and a rush finds room.
+pub const RESERVE_PER_INTERACTIVE_CALL: u32 = 2;
+
+/// Interactive demand is counted in slots of this length; the present and the last one count.
+pub const INTERACTIVE_SLOT: Duration = Duration::from_secs(10);
 
 /// Waiters are spread over at least this much time, however short their wait, so that they never return together.
 pub const LEAST_SPREAD: Duration = Duration::from_millis(100);
@@ -217,8 +221,8 @@ pub struct BudgetState {
     pub frozen: Option<Freeze>,
     /// When the next held token becomes free; none while nothing is held.
     pub next_free_in: Option<Duration>,
-    /// Whether interactive work was about lately, so that bulk work leaves the larger reserve.
-    pub interactive_seen: bool,
+    /// Calls that interactive work asked for lately.
+    pub interactive_demand: u32,
 }
 
 /// What the headers of an answer say about the window: `X-HubSpot-RateLimit-Max`, `-Remaining` and
@@ -243,15 +247,15 @@ impl RateHeaders {
     }
 }
 
-/// Tokens of a limit that bulk work leaves free: while interactive work is about, and while it is not.
-///
-/// Bulk work always keeps one call at least. A bulk request that is larger than what the reserve leaves is not
-/// impossible: it is granted when the bucket is empty, or booked for that moment.
-pub fn interactive_reserve(limit: u32, interactive_seen: bool) -> u32 {
-    let part = u64::from(limit) * u64::from(BUSY_RESERVE_PERCENT);
-    let busy = u32::try_from(part.div_ceil(100)).unwrap_or(limit);
-    let reserve = if interactive_seen { busy } else { busy.min(QUIET_RESERVE_CALLS) };
-    reserve.min(limit.saturating_sub(1))
+/// The most that bulk work leaves free; never everything, so that a small limit does not shut it out.
+pub fn most_reserve(limit: u32) -> u32 {
+    let part = (u64::from(limit) * u64::from(MOST_RESERVE_PERCENT)).div_ceil(100);
+    u32::try_from(part).unwrap_or(limit).min(limit.saturating_sub(1))
+}
+
+/// The least that bulk work leaves free.
+pub fn least_reserve(limit: u32) -> u32 {
+    LEAST_RESERVE_CALLS.min(most_reserve(limit))
 }
 
 /// When to ask again after being told to wait: never earlier than told, later by a part of the wait that `random`, in
@@ -265,24 +269,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bulk_leaves_a_fifth_while_interactive_work_is_about() {
-        assert_eq!(interactive_reserve(150, true), 30);
-        assert_eq!(interactive_reserve(151, true), 31);
+    fn bulk_leaves_between_one_event_s_calls_and_a_fifth() {
+        assert_eq!((least_reserve(150), most_reserve(150)), (LEAST_RESERVE_CALLS, 30));
+        assert_eq!(most_reserve(151), 31);
     }
 
     #[test]
-    fn bulk_leaves_one_event_s_calls_in_quiet_times() {
-        assert_eq!(interactive_reserve(150, false), QUIET_RESERVE_CALLS);
-    }
-
-    #[test]
-    fn a_small_limit_never_shuts_bulk_out_and_quiet_never_leaves_more_than_busy() {
+    fn a_small_limit_never_shuts_bulk_out() {
         for limit in 1..=60 {
-            let (busy, quiet) = (interactive_reserve(limit, true), interactive_reserve(limit, false));
-            assert!(quiet <= busy && busy < limit, "limit {limit}: busy {busy}, quiet {quiet}");
+            assert!(least_reserve(limit) <= most_reserve(limit) && most_reserve(limit) < limit, "limit {limit}");
         }
-        assert_eq!(interactive_reserve(0, true), 0);
-        assert_eq!(interactive_reserve(u32::MAX, true), 858_993_459);
+        assert_eq!(most_reserve(0), 0);
+        assert_eq!(most_reserve(u32::MAX), 858_993_459);
     }
 
     #[test]

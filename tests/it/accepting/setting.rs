@@ -64,13 +64,13 @@ impl Setting {
             write_mode: WriteMode::Batch,
             unique_property: "hubferry_contact_key".into(),
         };
-        db::ensure_portal(&**client, &portal).await.expect("a portal");
+        db::ensure_portal(&*client, &portal).await.expect("a portal");
         for (brand, product) in [(BRAND, PRODUCT), (OTHER_BRAND, PRODUCT), (BRAND, UNMAPPED_PRODUCT)] {
-            db::ensure_product(&**client, PORTAL, brand, product).await.expect("a product");
+            db::ensure_product(&*client, PORTAL, brand, product).await.expect("a product");
             let targets = serde_json::from_value(json!({"subscription_type": 1001})).expect("targets");
-            db::push_mapping(&**client, brand, product, &targets).await.expect("a mapping");
+            db::push_mapping(&*client, brand, product, &targets).await.expect("a mapping");
             if product == PRODUCT {
-                db::activate_mapping(&**client, brand, product, None).await.expect("an active mapping");
+                db::activate_mapping(&*client, brand, product, None).await.expect("an active mapping");
             }
         }
     }
@@ -92,7 +92,7 @@ impl Setting {
         let token = format!("token-{:032x}", rand::random::<u128>());
         let brands: Vec<String> = brands.iter().map(|brand| (*brand).to_owned()).collect();
         let client = self.db.connection().await.expect("a connection");
-        let stored = db::create_token(&**client, "test", &SecretString::from(token.clone()), &brands).await;
+        let stored = db::create_token(&*client, "test", &SecretString::from(token.clone()), &brands).await;
         stored.expect("the database answers").expect("a new token");
         token
     }

@@ -172,7 +172,7 @@ async fn inspecting_changes_nothing_and_an_unused_bucket_is_empty() {
     let (budget, bucket) = (budget(), bucket(10, WINDOW));
     let seen = state(&budget, &bucket).await;
     assert_eq!((seen.held, seen.effective_limit, seen.next_free_in), (0, 10, None));
-    assert!(!seen.interactive_seen);
+    assert_eq!(seen.interactive_demand, 0);
     let exists: bool = redis::cmd("EXISTS")
         .arg(key(&bucket))
         .query_async(&mut plain_connection(&servers::redis_url()).await)

@@ -1,6 +1,6 @@
 -- Shows the bucket and changes nothing.
 --
--- ARGV[6] how long interactive work counts as being about
+-- ARGV[6] how long a slot of interactive demand is
 
 local bucket = open_bucket()
 local now = bucket.clock
@@ -24,5 +24,5 @@ return {
   0, 0, 0, -- No birth to remember: nothing has been stored.
   effective_limit(bucket), reserved, settled, booked, pinned, foreign,
   frozen_for(bucket), bucket.frozen_reason or '', math.max(0, next_end - now),
-  seen_interactive(bucket, tonumber(ARGV[6])) and 1 or 0,
+  interactive_demand(bucket, tonumber(ARGV[6])),
 }

@@ -20,8 +20,8 @@ use self::{
     connection::Connection,
 };
 use crate::model::budget::{
-    Bucket, Confirmation, Coverage, INTERACTIVE_MEMORY, Lane, Refusal, Released, Reservation, Reserved, Settlement,
-    interactive_reserve, spread,
+    Bucket, Confirmation, Coverage, INTERACTIVE_SLOT, Lane, RESERVE_PER_INTERACTIVE_CALL, Refusal, Released,
+    Reservation, Reserved, Settlement, least_reserve, most_reserve, spread,
 };
 
 /// Ten years in microseconds: longer times are cut, so that every sum of them stays exact in a script's numbers.
@@ -101,8 +101,8 @@ impl Budget {
             .arg(lane_name(lane))
             .arg(micros(hold.saturating_add(COMMAND_TIMEOUT)))
             .arg(micros(max_wait));
-        call.arg(interactive_reserve(bucket.limit, true)).arg(interactive_reserve(bucket.limit, false));
-        call.arg(micros(INTERACTIVE_MEMORY));
+        call.arg(most_reserve(bucket.limit)).arg(least_reserve(bucket.limit));
+        call.arg(micros(INTERACTIVE_SLOT)).arg(RESERVE_PER_INTERACTIVE_CALL);
 
         let (outcome, number, reason): (String, u64, String) = self.run(call).await?;
         match outcome.as_str() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Budget, BudgetError, call::SCRIPTS, micros, some_micros};
-use crate::model::budget::{Bucket, BudgetState, Freeze, INTERACTIVE_MEMORY, RateHeaders};
+use crate::model::budget::{Bucket, BudgetState, Freeze, INTERACTIVE_SLOT, RateHeaders};
 
 /// Characters of a freeze's reason that are kept: a sentence, not a body.
 const LONGEST_REASON: usize = 200;
@@ -55,18 +55,19 @@ impl Budget {
     /// Shows the bucket and changes nothing.
     pub async fn inspect(&self, bucket: &Bucket) -> Result<BudgetState, BudgetError> {
         let mut call = self.call(&SCRIPTS.inspect, bucket);
-        call.arg(micros(INTERACTIVE_MEMORY));
+        call.arg(micros(INTERACTIVE_SLOT));
         let answer: Inspection = self.run(call).await?;
         Ok(state(bucket.limit, answer))
     }
 }
 
 /// Answer of `inspect.lua`: effective limit, reserved, settled, booked, pin or -1, foreign, freeze, its reason, next end,
-/// whether interactive work was seen.
-type Inspection = (u32, u32, u32, u32, i64, u32, u64, String, u64, bool);
+/// calls that interactive work asked for lately.
+type Inspection = (u32, u32, u32, u32, i64, u32, u64, String, u64, u32);
 
 fn state(limit: u32, answer: Inspection) -> BudgetState {
-    let (effective_limit, reserved, settled, booked, pin, foreign, frozen, reason, next_end, interactive_seen) = answer;
+    let (effective_limit, reserved, settled, booked, pin, foreign, frozen, reason, next_end, interactive_demand) =
+        answer;
     BudgetState {
         limit,
         effective_limit,
@@ -78,6 +79,6 @@ fn state(limit: u32, answer: Inspection) -> BudgetState {
         foreign,
         frozen: some_micros(frozen).map(|remaining| Freeze { remaining, reason }),
         next_free_in: some_micros(next_end),
-        interactive_seen,
+        interactive_demand,
     }
 }

@@ -7,18 +7,21 @@
 -- stays held by the borrower for longer than the settled calls need.
 --
 -- ARGV[6] reservation  ARGV[7] calls  ARGV[8] lane  ARGV[9] how long the calls may take  ARGV[10] longest wait
--- ARGV[11], ARGV[12] reserve for interactive work while it is about, and while not  ARGV[13] how long it counts as about
+-- ARGV[11], ARGV[12] most and least reserve for interactive work  ARGV[13] how long a slot of its demand is
+-- ARGV[14] the reserve for each call that interactive work asked for lately
 
 local id, calls, lane = ARGV[6], tonumber(ARGV[7]), ARGV[8]
 local duration, longest_wait = tonumber(ARGV[9]), tonumber(ARGV[10])
-local busy_reserve, quiet_reserve, memory = tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13])
+local most_reserve, least_reserve = tonumber(ARGV[11]), tonumber(ARGV[12])
+local slot_length, reserve_per_call = tonumber(ARGV[13]), tonumber(ARGV[14])
 
 -- A request larger than the share needs an empty bucket, instead of being impossible.
 local function share_of_lane(bucket, most)
   if lane == 'interactive' then
     return most
   end
-  local reserve = seen_interactive(bucket, memory) and busy_reserve or quiet_reserve
+  local wanted = reserve_per_call * interactive_demand(bucket, slot_length)
+  local reserve = math.min(most_reserve, math.max(least_reserve, wanted))
   return math.max(calls, most - reserve)
 end
 
@@ -62,7 +65,7 @@ if granted then
 end
 
 if lane == 'interactive' then
-  bucket.interactive_at = bucket.clock
+  note_interactive(bucket, calls, slot_length)
 end
 
 local most = effective_limit(bucket)

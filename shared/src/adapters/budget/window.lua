@@ -11,7 +11,8 @@
 --                   id, left, start, last   only of a reservation: identity, calls not yet settled, when the first
 --                          may start, and the settlement seen last
 --                   lost   only of what is held back after a loss
---   frozen_until, frozen_reason, pin, pin_until, most, foreign, most_until, interactive_at, recovered
+--   frozen_until, frozen_reason, pin, pin_until, most, foreign, most_until, recovered
+--   asked_slot, asked, asked_before   what interactive work asked for in a slot of time and in the one before
 --
 -- KEYS[1] the bucket    ARGV[1] configured limit    ARGV[2] window
 -- ARGV[3], ARGV[4], ARGV[5] birth, clock and last end of the bucket as the caller saw them last, or 0
@@ -123,8 +124,22 @@ local function effective_limit(bucket)
   return math.max(most, math.min(1, limit))
 end
 
-local function seen_interactive(bucket, memory)
-  return bucket.interactive_at ~= nil and bucket.clock - bucket.interactive_at < memory
+-- Calls that interactive work asked for: in this slot of time or in the one before, whichever is more.
+local function interactive_demand(bucket, slot_length)
+  local slot = math.floor(bucket.clock / slot_length)
+  if bucket.asked_slot == slot then
+    return math.max(bucket.asked, bucket.asked_before)
+  end
+  return bucket.asked_slot == slot - 1 and bucket.asked or 0
+end
+
+local function note_interactive(bucket, calls, slot_length)
+  local slot = math.floor(bucket.clock / slot_length)
+  if bucket.asked_slot ~= slot then
+    bucket.asked_before = bucket.asked_slot == slot - 1 and bucket.asked or 0
+    bucket.asked, bucket.asked_slot = 0, slot
+  end
+  bucket.asked = bucket.asked + calls
 end
 
 local function last_end(bucket)

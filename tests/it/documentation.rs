@@ -1,0 +1,150 @@
+//! The pages in `docs/` say what the code says, and the statements they give to operators work.
+
+mod pages;
+mod sources;
+
+use std::collections::BTreeSet;
+
+use pages::Page;
+use serde_json::json;
+
+use crate::servers::fresh_database;
+use crate::world::{World, request, with};
+
+/// Words of HubSpot that a row can show; no source of ours spells them.
+const WORDS_OF_HUBSPOT: [&str; 3] = ["invalid_authentication", "expired_authentication", "http_401"];
+
+/// The event that the statements in OPERATIONS.md name.
+const SAMPLE_EVENT: &str = "00000000-0000-0000-0000-000000000001";
+
+/// The portal that they name.
+const SAMPLE_PORTAL: &str = "portal_id = 4711";
+
+#[test]
+fn every_variable_is_documented_and_no_other() {
+    let documented = Page::of("docs/CONFIGURATION.md").words("Variables");
+    let documented = documented.into_iter().map(|name| name.replace("_<portal id>", "_")).collect();
+    let used = sources::variables(&["shared/src", "cli/src", "functions", "tests/it"]);
+    agree("docs/CONFIGURATION.md, table under \"Variables\"", &documented, "the sources", &used);
+}
+
+#[test]
+fn every_state_is_documented_and_no_other() {
+    let allowed = sources::states();
+    for (page, heading) in [("ARCHITECTURE", "4. The states of an event"), ("OPERATIONS", "What a status means")] {
+        let documented = Page::of(&format!("docs/{page}.md")).words(heading);
+        agree(&format!("docs/{page}.md, table under \"{heading}\""), &documented, "the CHECK constraint", &allowed);
+    }
+    let drawn = Page::of("docs/ARCHITECTURE.md").drawn_states();
+    agree("the state diagram in docs/ARCHITECTURE.md", &drawn, "the CHECK constraint", &allowed);
+}
+
+#[test]
+fn every_error_code_has_a_row_and_no_row_is_left_over() {
+    let documented = Page::of("docs/OPERATIONS.md").words("What last_error_code says");
+    let known: BTreeSet<String> =
+        sources::error_codes().into_iter().chain(WORDS_OF_HUBSPOT.map(str::to_owned)).collect();
+    agree("docs/OPERATIONS.md, table under \"What last_error_code says\"", &documented, "the sources", &known);
+}
+
+#[test]
+fn every_sentence_at_level_error_has_a_row_and_no_row_is_left_over() {
+    let documented = Page::of("docs/OPERATIONS.md").sentences("What the logs say at level error");
+    let logged = sources::error_sentences(&["shared/src", "functions"]);
+    agree("docs/OPERATIONS.md, table under \"What the logs say at level error\"", &documented, "the sources", &logged);
+}
+
+#[test]
+fn constants_have_the_values_that_the_architecture_gives() {
+    let rows = Page::of("docs/ARCHITECTURE.md").rows("5. What a crash leaves behind");
+    let constants: Vec<_> = rows.iter().filter(|row| row[0].chars().all(|c| c.is_ascii_uppercase() || "`_".contains(c))).collect();
+    assert!(constants.len() >= 8, "the table of constants in docs/ARCHITECTURE.md is not found");
+    for row in constants {
+        let (name, file) = (row[0].trim_matches('`'), pages::link_target(&row[2]));
+        let value = sources::duration(&format!("docs/{file}"), name);
+        assert_eq!(value.as_deref(), Some(row[1].as_str()), "docs/ARCHITECTURE.md gives another value for {name} than {file}");
+    }
+}
+
+#[test]
+fn links_within_pages_lead_to_headings() {
+    let dead: Vec<String> = pages::all().iter().flat_map(Page::dead_anchors).collect();
+    assert!(dead.is_empty(), "there is no heading for these links: {dead:?}");
+}
+
+/// On an empty schema: each statement names tables and columns that exist.
+#[tokio::test]
+async fn statements_for_operators_are_understood() {
+    let database = fresh_database().await;
+    let db = hubferry::adapters::db::Db::new(&database.url.clone().into(), 1).unwrap();
+    let connection = db.connection().await.unwrap();
+    let statements = Page::of("docs/OPERATIONS.md").blocks("sql");
+    assert!(!statements.is_empty(), "docs/OPERATIONS.md has no statements");
+    for statement in statements {
+        let result = connection.batch_execute(&statement).await;
+        assert!(result.is_ok(), "PostgreSQL refuses a statement of docs/OPERATIONS.md: {result:?}\n{statement}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_for_operators_pause_resume_replay_and_cancel() {
+    let world = World::new().await;
+    let accepted = world.accept(vec![request("ada@example.test", "subscribed"), request("bob@example.test", "subscribed")]).await;
+    run(&world, "paused_until = clock_timestamp() +", "").await;
+    assert_eq!(world.step().await.0.claimed, 0, "nothing of a paused portal is published");
+    run(&world, "paused_until = null", "").await;
+    run(&world, "status = 'cancelled', finished_at", &accepted[0].event_id.to_string()).await;
+    assert_eq!(world.drain().await.synced, 1);
+    assert_eq!(world.status_of(&accepted[0]).await.0, "cancelled");
+
+    world
+        .sql("update hubferry.outbox_events set status = 'dead', last_error_code = 'missing_scopes', process_attempts = 12
+              where status = 'synced'")
+        .await;
+    run(&world, "last_error_code = 'missing_scopes'", "").await;
+    assert_eq!(world.status_of(&accepted[1]).await.0, "retry");
+    assert_eq!(world.drain().await.synced, 1);
+
+    world.sql("update hubferry.outbox_events set finished_at = finished_at - interval '91 days'").await;
+    run(&world, "delete from hubferry.outbox_events", "").await;
+    assert_eq!(world.statuses().await, []);
+}
+
+/// Section 3 of ARCHITECTURE.md, as far as it can be watched between two steps.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_walk_of_one_event_leaves_the_rows_that_the_architecture_names() {
+    let world = World::new().await;
+    let accepted = world.accept(vec![with(request("ada@example.test", "subscribed"), json!({"lane": "interactive"}))]).await;
+    assert_eq!((accepted[0].sequence, world.status_of(&accepted[0]).await), (1, ("pending".into(), None)));
+    world.dispatcher.run_once().await.unwrap();
+    assert_eq!(world.status_of(&accepted[0]).await, ("queued".into(), None));
+    let summary = world.work_off_queues().await;
+    assert_eq!((summary.synced, summary.calls), (1, 4));
+    assert_eq!(world.status_of(&accepted[0]).await, ("synced".into(), None));
+
+    let connection = world.db.connection().await.unwrap();
+    let sql = "select l.record_id is not null and l.lease_token is null as linked, a.applied_sequence, a.applied_state,
+                      (select array_agg(r.operation_key order by r.operation_key)
+                       from hubferry.operation_receipts r where r.status = 'done') as receipts
+               from hubferry.contact_links l, hubferry.applied_states a";
+    let row = connection.query_one(sql, &[]).await.unwrap();
+    assert_eq!((row.get(0), row.get(1), row.get(2)), (true, 1_i64, "subscribed"));
+    assert_eq!(row.get::<_, Vec<String>>(3), ["contact", "segment:101:add", "status:1001:subscribed"]);
+}
+
+/// Runs the block of OPERATIONS.md that holds this text, for this world's portal and this event.
+async fn run(world: &World, holding: &str, event: &str) {
+    let blocks = Page::of("docs/OPERATIONS.md").blocks("sql");
+    let block = blocks.iter().find(|block| block.contains(holding));
+    let block = block.unwrap_or_else(|| panic!("docs/OPERATIONS.md has no statement with `{holding}`"));
+    let portal = format!("portal_id = {}", world.portal);
+    world.sql(&block.replace(SAMPLE_PORTAL, &portal).replace(SAMPLE_EVENT, event)).await;
+}
+
+/// Two lists of words are the same, or the test says which words are missing where.
+fn agree(here: &str, some: &BTreeSet<String>, there: &str, others: &BTreeSet<String>) {
+    let missing_here: Vec<_> = others.difference(some).collect();
+    let missing_there: Vec<_> = some.difference(others).collect();
+    assert!(missing_here.is_empty(), "{missing_here:?} of {there} is missing in {here}: add a row");
+    assert!(missing_there.is_empty(), "{missing_there:?} in {here} is unknown to {there}: correct or remove it");
+}
