@@ -57,12 +57,17 @@ fn every_sentence_at_level_error_has_a_row_and_no_row_is_left_over() {
 #[test]
 fn constants_have_the_values_that_the_architecture_gives() {
     let rows = Page::of("docs/ARCHITECTURE.md").rows("5. What a crash leaves behind");
-    let constants: Vec<_> = rows.iter().filter(|row| row[0].chars().all(|c| c.is_ascii_uppercase() || "`_".contains(c))).collect();
+    let constants: Vec<_> =
+        rows.iter().filter(|row| row[0].chars().all(|c| c.is_ascii_uppercase() || "`_".contains(c))).collect();
     assert!(constants.len() >= 8, "the table of constants in docs/ARCHITECTURE.md is not found");
     for row in constants {
         let (name, file) = (row[0].trim_matches('`'), pages::link_target(&row[2]));
         let value = sources::duration(&format!("docs/{file}"), name);
-        assert_eq!(value.as_deref(), Some(row[1].as_str()), "docs/ARCHITECTURE.md gives another value for {name} than {file}");
+        assert_eq!(
+            value.as_deref(),
+            Some(row[1].as_str()),
+            "docs/ARCHITECTURE.md gives another value for {name} than {file}"
+        );
     }
 }
 
@@ -89,7 +94,8 @@ async fn statements_for_operators_are_understood() {
 #[tokio::test(flavor = "multi_thread")]
 async fn statements_for_operators_pause_resume_replay_and_cancel() {
     let world = World::new().await;
-    let accepted = world.accept(vec![request("ada@example.test", "subscribed"), request("bob@example.test", "subscribed")]).await;
+    let accepted =
+        world.accept(vec![request("ada@example.test", "subscribed"), request("bob@example.test", "subscribed")]).await;
     run(&world, "paused_until = clock_timestamp() +", "").await;
     assert_eq!(world.step().await.0.claimed, 0, "nothing of a paused portal is published");
     run(&world, "paused_until = null", "").await;
@@ -114,7 +120,8 @@ async fn statements_for_operators_pause_resume_replay_and_cancel() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_walk_of_one_event_leaves_the_rows_that_the_architecture_names() {
     let world = World::new().await;
-    let accepted = world.accept(vec![with(request("ada@example.test", "subscribed"), json!({"lane": "interactive"}))]).await;
+    let accepted =
+        world.accept(vec![with(request("ada@example.test", "subscribed"), json!({"lane": "interactive"}))]).await;
     assert_eq!((accepted[0].sequence, world.status_of(&accepted[0]).await), (1, ("pending".into(), None)));
     world.dispatcher.run_once().await.unwrap();
     assert_eq!(world.status_of(&accepted[0]).await, ("queued".into(), None));

@@ -36,13 +36,15 @@ pub(crate) async fn run(command: PortalCommand, environment: Environment, json: 
 
 /// HubSpot first: a portal that is registered here has all that its first event needs.
 async fn init(args: PortalInitArgs, mut environment: Environment, json: bool) -> anyhow::Result<End> {
-    let everything = environment.clone();
+    let all = environment.clone();
     let database_url = environment.database_url();
+    // Read here too, so that everything that is missing is named at once.
+    let _ = (environment.redis_url(), environment.hubspot());
     environment.finish()?;
     let db = Db::new(&database_url, CONNECTIONS)?;
     let portal = portal(args);
     check_unchanged_property(&db, &portal).await?;
-    let created = init_account(&portal, everything).await?;
+    let created = init_account(&portal, all).await?;
     db::ensure_portal(&*db.connection().await?, &portal).await?;
 
     let (id, property) = (portal.portal_id, &portal.unique_property);

@@ -81,7 +81,6 @@ async fn a_bad_row_fails_alone_and_is_listed_without_its_values() {
     assert_eq!(desk.newest_state("jan@example.test").await, "unsubscribed");
 
     let list = desk.read("list.csv");
-    let starts: Vec<&str> = list.lines().filter_map(|line| line.splitn(4, ',').nth(2).map(|field| &line[..line.find(field).unwrap_or(0) + field.len()])).collect();
     let expected = [
         "line,code,field",
         "3,invalid_email,email",
@@ -96,8 +95,8 @@ async fn a_bad_row_fails_alone_and_is_listed_without_its_values() {
     for (line, start) in list.lines().zip(expected) {
         assert!(line.starts_with(start), "{line} does not start with {start}");
     }
-    assert_eq!(starts.len(), expected.len(), "{list}");
-    for value in ["@", "rich", "maybe", "catalogue", "xxx", "Delft"] {
+    assert_eq!(list.lines().count(), expected.len(), "{list}");
+    for value in ["not-an-address", "bob@", "dan@", "rich", "maybe", "catalogue", "xxx", "Delft"] {
         assert!(!list.contains(value) && !run.stderr.contains(value), "{value} is shown");
     }
     assert!(!desk.path("a.csv.hubferry-progress").exists());

@@ -12,7 +12,8 @@ pub(super) struct Page {
 impl Page {
     /// The page at this path below the root of the repository.
     pub(super) fn of(path: &str) -> Self {
-        let text = std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path} can't be read: {error}"));
+        let text =
+            std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path} can't be read: {error}"));
         Self { path: path.to_owned(), text }
     }
 
@@ -57,7 +58,8 @@ impl Page {
         targets
             .filter_map(|target| target.split_once('#').filter(|(file, _)| !file.contains(':')))
             .filter(|(file, anchor)| {
-                let path = if file.is_empty() { self.path.clone() } else { folder.join(file).to_string_lossy().into_owned() };
+                let path =
+                    if file.is_empty() { self.path.clone() } else { folder.join(file).to_string_lossy().into_owned() };
                 !Self::of(&path).anchors().contains(*anchor)
             })
             .map(|(file, anchor)| format!("{}: {file}#{anchor}", self.path))
@@ -78,9 +80,11 @@ impl Page {
 
 /// Every page of `docs/`, and the README where there is one.
 pub(super) fn all() -> Vec<Page> {
-    let entries = std::fs::read_dir(root().join("docs")).unwrap_or_else(|error| panic!("docs can't be listed: {error}"));
+    let entries =
+        std::fs::read_dir(root().join("docs")).unwrap_or_else(|error| panic!("docs can't be listed: {error}"));
     let names = entries.flatten().map(|entry| format!("docs/{}", entry.file_name().to_string_lossy()));
-    let paths = names.chain(["README.md".to_owned()]).filter(|path| path.ends_with(".md") && root().join(path).is_file());
+    let paths =
+        names.chain(["README.md".to_owned()]).filter(|path| path.ends_with(".md") && root().join(path).is_file());
     paths.map(|path| Page::of(&path)).collect()
 }
 

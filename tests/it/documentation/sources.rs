@@ -45,7 +45,8 @@ const PREFIX: &str = "HUBFERRY_";
 
 /// Every `HUBFERRY_…` that these folders name in quotes or in a sentence. A portal's token has the portal's id at its end.
 pub(super) fn variables(folders: &[&str]) -> BTreeSet<String> {
-    let texts = folders.iter().flat_map(|folder| files(folder, "rs")).filter(|(path, _)| !path.contains("documentation"));
+    let texts =
+        folders.iter().flat_map(|folder| files(folder, "rs")).filter(|(path, _)| !path.contains("documentation"));
     texts.flat_map(|(_, text)| variables_in(&text)).collect()
 }
 
@@ -75,7 +76,8 @@ pub(super) fn error_codes() -> BTreeSet<String> {
         let lines = files(place, "rs").into_iter().flat_map(|(_, text)| behind(&program(&text), mark));
         lines.flat_map(|rest| words(&rest)).collect::<Vec<_>>()
     });
-    let statements = files("shared/src/adapters/db/sql", "sql").into_iter().flat_map(|(_, text)| codes_of_statement(&text));
+    let statements =
+        files("shared/src/adapters/db/sql", "sql").into_iter().flat_map(|(_, text)| codes_of_statement(&text));
     plain.chain(marked).chain(statements).collect()
 }
 
@@ -103,7 +105,8 @@ pub(super) fn error_sentences(folders: &[&str]) -> BTreeSet<String> {
     let texts = folders.iter().flat_map(|folder| files(folder, "rs")).map(|(_, text)| program(&text));
     texts
         .flat_map(|text| {
-            let calls = text.split("tracing::error!(").skip(1).filter_map(|rest| Some(rest.split_once(");")?.0.to_owned()));
+            let calls =
+                text.split("tracing::error!(").skip(1).filter_map(|rest| Some(rest.split_once(");")?.0.to_owned()));
             calls.filter_map(|call| between(&call, '"').into_iter().next_back()).collect::<Vec<_>>()
         })
         .collect()
@@ -162,11 +165,20 @@ fn collect(path: &Path, ending: &str, found: &mut Vec<(String, String)>) {
 
 #[test]
 fn codes_and_variables_are_found_the_way_they_are_written() {
-    assert_eq!(codes_of_statement("set last_error_code = case v.outcome when 'busy' then 'contact_busy' end"), ["contact_busy"]);
-    assert_eq!(codes_of_statement("    last_error_code = 'lease_expired', last_error_summary = 'x'"), ["lease_expired"]);
+    assert_eq!(
+        codes_of_statement("set last_error_code = case v.outcome when 'busy' then 'contact_busy' end"),
+        ["contact_busy"]
+    );
+    assert_eq!(
+        codes_of_statement("    last_error_code = 'lease_expired', last_error_summary = 'x'"),
+        ["lease_expired"]
+    );
     assert_eq!(codes_of_statement("last_error_code = v.error_code"), Vec::<String>::new());
     assert_eq!(words("f(\"no_budget\", \"a sentence\")\n// it's\n=> \"gone\","), ["no_budget", "gone"]);
     assert_eq!(behind("x.ok_or(Refusal::unmade(a, \"b\"))", "Refusal::unmade("), ["a, \"b\"))"]);
-    assert_eq!(variables_in(concat!("HUBFERRY", "_TOKEN_4711 and \"HUBFERRY", "_LOG\"")), ["HUBFERRY_TOKEN_", "HUBFERRY_LOG"]);
+    assert_eq!(
+        variables_in(concat!("HUBFERRY", "_TOKEN_4711 and \"HUBFERRY", "_LOG\"")),
+        ["HUBFERRY_TOKEN_", "HUBFERRY_LOG"]
+    );
     assert_eq!(program("a\n// b\n#[cfg(test)]\nc\n"), "a\n");
 }
