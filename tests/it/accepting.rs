@@ -50,10 +50,13 @@ async fn accept(client: &impl GenericClient, key: &str, request: &Value) -> Resu
     })
 }
 
-/// Goes through the door with many requests, and panics unless the database answers.
-async fn accept_many(client: &impl GenericClient, requests: &[Value]) -> Vec<Result<Receipt, String>> {
+/// What became of each request of a call: its receipt, or the code of its fault.
+type Outcomes = Vec<Result<Receipt, String>>;
+
+/// Goes through the door with many requests.
+async fn try_accept_many(client: &impl GenericClient, requests: &[Value]) -> Result<Outcomes, Error> {
     let sql = "select * from hubferry.accept_subscriptions($1)";
-    let rows = client.query(sql, &[&Value::from(requests.to_vec())]).await.expect("an answer");
+    let rows = client.query(sql, &[&Value::from(requests.to_vec())]).await?;
     assert_eq!(rows.len(), requests.len());
     let receipts = rows.iter().map(|row| match row.get::<_, Option<String>>("error_code") {
         Some(code) => Err(code),
@@ -64,7 +67,12 @@ async fn accept_many(client: &impl GenericClient, requests: &[Value]) -> Vec<Res
             replayed: row.get("replayed"),
         }),
     });
-    receipts.collect()
+    Ok(receipts.collect())
+}
+
+/// Goes through the door with many requests, and panics unless the database answers.
+async fn accept_many(client: &impl GenericClient, requests: &[Value]) -> Outcomes {
+    try_accept_many(client, requests).await.expect("an answer")
 }
 
 /// An application with a table of its own.

@@ -4,7 +4,7 @@ mod importing;
 mod setting_up;
 mod stopping;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use serde_json::Value;
 use tokio::process::Command;
 use tokio_postgres::{Client, NoTls};
 
+use crate::program::hubferry;
 use crate::servers::{TestDatabase, fresh_database, redis_url};
 
 const PORTAL: PortalId = PortalId(4711);
@@ -77,7 +78,7 @@ impl Desk {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(program());
+        let mut command = Command::new(hubferry());
         command
             .args(arguments)
             .current_dir(self.folder.path())
@@ -141,14 +142,6 @@ fn import_arguments(file: &str) -> [&str; 12] {
         "--json", "import", file, "--brand", "acme", "--product", "newsletter", "--legal-basis", "CONSENT_WITH_NOTICE",
         "--explanation", "signed up at the fair", "--lane=bulk",
     ]
-}
-
-/// `target/<profile>/hubferry`, beside the folder of this test's own program.
-fn program() -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    let program = own.parent().and_then(Path::parent).unwrap().join("hubferry");
-    assert!(program.exists(), "{} is not built: run `cargo build -p hubferry-cli` first, as `make test` does", program.display());
-    program
 }
 
 /// Counts of an import's summary: rows, accepted, replayed, rejected.

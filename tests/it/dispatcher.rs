@@ -114,7 +114,7 @@ async fn a_paused_portal_publishes_nothing_until_its_pause_ends() {
     let world = World::new().await;
     world.accept(people(5)).await;
     let connection = world.db.connection().await.unwrap();
-    db::pause_portal(&*connection, world.portal, Duration::from_secs(3600), "migrating").await.unwrap();
+    db::pause_portal(&*connection, world.portal, Duration::from_hours(1), "migrating").await.unwrap();
     assert_eq!(world.dispatcher.run_once().await.unwrap().claimed, 0);
     db::pause_portal(&*connection, world.portal, Duration::from_secs(1), "shorter").await.unwrap();
     assert_eq!(world.dispatcher.run_once().await.unwrap().claimed, 0, "a longer pause stays");
@@ -152,7 +152,7 @@ async fn a_message_may_arrive_before_its_row_says_queued() {
     let token = LeaseToken(Uuid::new_v4());
     db::claim_due(&*connection, token, Duration::from_secs(25), &Pace::default()).await.unwrap();
     let events = [hubferry::model::ids::EventId(accepted[0].event_id)];
-    let (summary, _) = world.worker.work(&events, Instant::now() + Duration::from_secs(60)).await.unwrap();
+    let (summary, _) = world.worker.work(&events, Instant::now() + Duration::from_mins(1)).await.unwrap();
     assert_eq!(summary.synced, 1);
     let marked = db::mark_queued(&*connection, token, &[(events[0], "m".into())]).await.unwrap();
     assert_eq!(marked, 0, "marking is conditional");
@@ -167,7 +167,7 @@ async fn a_repeated_message_of_a_row_that_waits_does_nothing() {
         .sql("update hubferry.outbox_events set status = 'retry', next_attempt_at = clock_timestamp() + interval '1 h'")
         .await;
     let events = [hubferry::model::ids::EventId(accepted[0].event_id)];
-    let (summary, unknown) = world.worker.work(&events, Instant::now() + Duration::from_secs(60)).await.unwrap();
+    let (summary, unknown) = world.worker.work(&events, Instant::now() + Duration::from_mins(1)).await.unwrap();
     assert_eq!((summary.settled, summary.calls, unknown.len()), (1, 0, 0));
 }
 
@@ -188,8 +188,8 @@ async fn the_reconciler_rescues_expired_leases_and_republishes_lost_messages_and
         )
         .await;
     let (first, second) = tokio::join!(
-        world.reconciler.run(Instant::now() + Duration::from_secs(60)),
-        world.reconciler.run(Instant::now() + Duration::from_secs(60))
+        world.reconciler.run(Instant::now() + Duration::from_mins(1)),
+        world.reconciler.run(Instant::now() + Duration::from_mins(1))
     );
     let (first, second) = (first.unwrap(), second.unwrap());
     assert_eq!(first.rescued_publishing + second.rescued_publishing, 10);

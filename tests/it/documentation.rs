@@ -150,8 +150,8 @@ async fn run(world: &World, holding: &str, event: &str) {
 
 /// Two lists of words are the same, or the test says which words are missing where.
 fn agree(here: &str, some: &BTreeSet<String>, there: &str, others: &BTreeSet<String>) {
-    let missing_here: Vec<_> = others.difference(some).collect();
-    let missing_there: Vec<_> = some.difference(others).collect();
-    assert!(missing_here.is_empty(), "{missing_here:?} of {there} is missing in {here}: add a row");
-    assert!(missing_there.is_empty(), "{missing_there:?} in {here} is unknown to {there}: correct or remove it");
+    let absent: Vec<_> = others.difference(some).collect();
+    let unknown: Vec<_> = some.difference(others).collect();
+    assert!(absent.is_empty(), "{absent:?} of {there} is missing in {here}: add a row");
+    assert!(unknown.is_empty(), "{unknown:?} in {here} is unknown to {there}: correct or remove it");
 }

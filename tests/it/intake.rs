@@ -159,7 +159,8 @@ async fn a_repeat_is_answered_from_its_receipt_even_when_the_mapping_is_gone() {
 #[tokio::test]
 async fn the_same_key_with_another_request_is_a_conflict() {
     let intake = Intaking::new().await;
-    let request = with(subscribing("ada@example.test"), "/contact/properties", json!({"firstname": "Ada", "visits": 1}));
+    let request =
+        with(subscribing("ada@example.test"), "/contact/properties", json!({"firstname": "Ada", "visits": 1}));
     intake.accept("k", &request).await.expect_accepted();
     let rows = intake.setting.rows().await;
     let others = [

@@ -1,5 +1,7 @@
 //! Integration tests: real PostgreSQL, real Redis, the SQS emulator and the HubSpot simulator over HTTP.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 mod budget;
 mod dispatcher;
 mod hubspot_client;

@@ -63,9 +63,8 @@ async fn pass_on(client: TcpStream, server: String, counter: Arc<AtomicU64>) -> 
 
 /// Passes the server's messages on, one by one.
 async fn count(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, counter: Arc<AtomicU64>) -> std::io::Result<()> {
-    let mut message = Vec::new();
     loop {
-        message.resize(HEADER_BYTES, 0);
+        let mut message = vec![0; HEADER_BYTES];
         from.read_exact(&mut message).await?;
         let length = u32::from_be_bytes([message[1], message[2], message[3], message[4]]) as usize;
         message.resize(1 + length, 0);

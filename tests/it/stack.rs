@@ -92,9 +92,8 @@ impl Stack {
                 tokio::time::sleep(LOOK_EVERY).await;
             }
         };
-        if tokio::time::timeout(PATIENCE, waiting).await.is_err() {
-            panic!("{what} did not come within {PATIENCE:?}; the log says:\n{}", self.log());
-        }
+        let came = tokio::time::timeout(PATIENCE, waiting).await.is_ok();
+        assert!(came, "{what} did not come within {PATIENCE:?}; the log says:\n{}", self.log());
     }
 
     async fn status(&self) -> Value {

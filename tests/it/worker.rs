@@ -19,7 +19,7 @@ fn events(accepted: &[Accepted]) -> Vec<EventId> {
 }
 
 fn soon() -> Instant {
-    Instant::now() + Duration::from_secs(60)
+    Instant::now() + Duration::from_mins(1)
 }
 
 /// Marks events as published without sending anything.

@@ -188,8 +188,7 @@ impl World {
             };
             event_source::drain(&self.queues.client(), mapping, &handler).await.unwrap();
         }
-        let summary = total.lock().unwrap().clone();
-        summary
+        total.lock().unwrap().clone()
     }
 
     /// Steps until every event is finished. Whatever waits for its time is made due, so that nothing is slept through.

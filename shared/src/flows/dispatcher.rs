@@ -150,7 +150,11 @@ impl Dispatcher {
             match outcome {
                 SendOutcome::Sent(message_id) => sent.push((event_id, message_id)),
                 other => {
-                    unpublished.push(unpublished_event(event_id, &other, attempts.get(&event_id).copied().unwrap_or(0)))
+                    unpublished.push(unpublished_event(
+                        event_id,
+                        &other,
+                        attempts.get(&event_id).copied().unwrap_or(0),
+                    ));
                 }
             }
         }

@@ -13,7 +13,8 @@ use crate::servers::fresh_database;
 /// A database with nothing in it, not even the schema.
 async fn empty_database() -> (crate::servers::TestDatabase, SecretString) {
     let database = fresh_database().await;
-    let (client, connection) = tokio_postgres::connect(&database.url, tokio_postgres::NoTls).await.expect("a connection");
+    let (client, connection) =
+        tokio_postgres::connect(&database.url, tokio_postgres::NoTls).await.expect("a connection");
     tokio::spawn(connection);
     client.batch_execute("drop schema hubferry cascade").await.expect("an empty database");
     let url = SecretString::from(database.url.clone());
@@ -90,17 +91,29 @@ async fn an_activated_version_is_what_the_next_request_is_accepted_under() {
     assert_eq!(activate_mapping(&operator, BRAND, PRODUCT, None).await.expect("an answer"), Some(2));
     let after = accept(&operator, "after", &subscribing("ada@example.test")).await.expect("accepted");
     assert_eq!(activate_mapping(&operator, BRAND, PRODUCT, Some(1)).await.expect("an answer"), Some(1));
-    assert_eq!(activate_mapping(&operator, BRAND, PRODUCT, Some(1)).await.expect("an answer"), Some(1), "once more is nothing new");
+    assert_eq!(
+        activate_mapping(&operator, BRAND, PRODUCT, Some(1)).await.expect("an answer"),
+        Some(1),
+        "once more is nothing new"
+    );
     let back = accept(&operator, "back", &subscribing("ada@example.test")).await.expect("accepted");
-    for absent in [activate_mapping(&operator, BRAND, PRODUCT, Some(9)), activate_mapping(&operator, BRAND, "nothing", None)].map(Box::pin) {
+    for absent in
+        [activate_mapping(&operator, BRAND, PRODUCT, Some(9)), activate_mapping(&operator, BRAND, "nothing", None)]
+            .map(Box::pin)
+    {
         assert_eq!(absent.await.expect("an answer"), None);
     }
 
-    for (receipt, version, subscription_type) in [(before, 1, 1001), (draft, 1, 1001), (after, 2, 1002), (back, 1, 1001)] {
+    for (receipt, version, subscription_type) in
+        [(before, 1, 1001), (draft, 1, 1001), (after, 2, 1002), (back, 1, 1001)]
+    {
         let sql = "select (payload #>> '{mapping,version}')::int, (payload #>> '{mapping,targets,subscription_type}')::int, r.mapping_version
                    from hubferry.outbox_events join hubferry.subscription_requests r using (event_id) where event_id = $1";
         let row = operator.query_one(sql, &[&receipt.event_id]).await.expect("one row");
-        assert_eq!((row.get::<_, i32>(0), row.get::<_, i32>(1), row.get::<_, i32>(2)), (version, subscription_type, version));
+        assert_eq!(
+            (row.get::<_, i32>(0), row.get::<_, i32>(1), row.get::<_, i32>(2)),
+            (version, subscription_type, version)
+        );
     }
 }
 
@@ -110,9 +123,10 @@ async fn operators_who_activate_at_once_leave_one_active_version() {
     let operator = setting.application().await;
     push_mapping(&operator, BRAND, PRODUCT, &targets(1002)).await.expect("a second version");
     let operators = futures::future::join_all((0..8).map(|_| setting.application())).await;
-    let activations = operators.iter().zip(1_i32..).map(|(operator, number)| {
-        activate_mapping(operator, BRAND, PRODUCT, Some(number % 2 + 1))
-    });
+    let activations = operators
+        .iter()
+        .zip(1_i32..)
+        .map(|(operator, number)| activate_mapping(operator, BRAND, PRODUCT, Some(number % 2 + 1)));
     for activated in futures::future::join_all(activations).await {
         activated.expect("no activation fails");
     }

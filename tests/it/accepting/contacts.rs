@@ -60,7 +60,11 @@ async fn in_one_batch_the_last_address_of_a_key_stays() {
         keyed("2", of("u1", "b@example.test", &json!({"n": 2}))),
         keyed("3", of("u1", "c@example.test", &json!({"n": 3}))),
     ];
-    let sequences: Vec<i64> = accept_many(&application, &requests).await.into_iter().map(|receipt| receipt.expect("accepted").sequence).collect();
+    let sequences: Vec<i64> = accept_many(&application, &requests)
+        .await
+        .into_iter()
+        .map(|receipt| receipt.expect("accepted").sequence)
+        .collect();
     assert_eq!(sequences, [1, 2, 3]);
     assert_eq!(contacts(&setting).await, [("u1".to_owned(), "c@example.test".to_owned(), json!({"n": 3}))]);
 }
@@ -107,7 +111,8 @@ async fn numbers_that_are_equal_are_equal_requests_at_the_door_too() {
                  '{{\"email\": \"ada@example.test\", \"properties\": {{\"n\": {number}}}}}', 'unsubscribed')"
         )
     };
-    for (number, replayed) in [("0.0010", false), ("0.001", true), ("1e-3", true), ("0.00100000000000000000000", true)] {
+    for (number, replayed) in [("0.0010", false), ("0.001", true), ("1e-3", true), ("0.00100000000000000000000", true)]
+    {
         let row = application.query_one(&sql(number), &[]).await.expect("an answer");
         assert_eq!(row.get::<_, bool>(0), replayed, "{number}");
     }

@@ -2,8 +2,8 @@
 
 use tokio_postgres::error::SqlState;
 
-use super::setting::{Setting, subscribing};
 use super::accept;
+use super::setting::{Setting, subscribing};
 
 /// Tries a statement on a table with one accepted event, and expects this SQLSTATE.
 async fn impossible(setting: &Setting, expected: &SqlState, statements: &[&str]) {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use hubferry::adapters::db::{self, Connection, ContactRelease, Receipt, ReceiptStatus, StartedReceipt, Verdict, VerdictStatus};
+use hubferry::adapters::db::{
+    self, Connection, ContactRelease, Receipt, ReceiptStatus, StartedReceipt, Verdict, VerdictStatus,
+};
 use hubferry::model::ids::{ContactKey, EventId, LeaseToken, RecordId};
 use hubferry::model::subscription::{ClaimedEvent, DesiredState};
 use serde_json::json;
@@ -16,7 +18,8 @@ const SNOOZE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 
 /// Publishes an event without a queue, and claims it as a worker does.
 async fn claim(worker: &Connection, event: EventId, token: LeaseToken) -> ClaimedEvent {
-    let publish = "update hubferry.outbox_events set status = 'queued', queued_at = clock_timestamp() where event_id = $1";
+    let publish =
+        "update hubferry.outbox_events set status = 'queued', queued_at = clock_timestamp() where event_id = $1";
     worker.execute(publish, &[&event.0]).await.expect("a queued event");
     let batch = db::claim_batch(&**worker, &[event], token, LEASE, SNOOZE).await.expect("a claim");
     let (_, events) = batch.portals.into_values().next().expect("a claimed event");
@@ -36,10 +39,24 @@ async fn finish(worker: &Connection, event: &ClaimedEvent, token: LeaseToken) ->
     let contact = (PORTAL, event.contact.key.clone());
     let held = db::renew_leases(&**worker, token, LEASE, &[event.event_id], &[contact]).await.expect("renewed leases");
     assert_eq!(held, [event.event_id]);
-    let verdict = Verdict { event_id: event.event_id, status: VerdictStatus::Synced, reason: None, applied: Some(DesiredState::Subscribed) };
-    let release = ContactRelease { portal_id: PORTAL, contact_key: event.contact.key.clone(), record: Some(Some(RecordId(501))) };
-    let receipt = Receipt { started, status: ReceiptStatus::Done, record_id: Some(RecordId(501)), correlation_id: None, remote_at: None };
-    db::finish_batch(&**worker, token, &[verdict], &[release], &[receipt]).await.expect("a finish that waits for nobody")
+    let verdict = Verdict {
+        event_id: event.event_id,
+        status: VerdictStatus::Synced,
+        reason: None,
+        applied: Some(DesiredState::Subscribed),
+    };
+    let release =
+        ContactRelease { portal_id: PORTAL, contact_key: event.contact.key.clone(), record: Some(Some(RecordId(501))) };
+    let receipt = Receipt {
+        started,
+        status: ReceiptStatus::Done,
+        record_id: Some(RecordId(501)),
+        correlation_id: None,
+        remote_at: None,
+    };
+    db::finish_batch(&**worker, token, &[verdict], &[release], &[receipt])
+        .await
+        .expect("a finish that waits for nobody")
 }
 
 #[tokio::test]
@@ -54,7 +71,8 @@ async fn a_slow_application_does_not_hold_up_the_event_before_its_own() {
 
     let transaction = application.transaction().await.expect("a transaction");
     // Another address and another value, so that every row that accepting can write is written and locked.
-    let changed = with(of_ada(unsubscribing("lovelace@example.test")), "/contact/properties", json!({"firstname": "Ada"}));
+    let changed =
+        with(of_ada(unsubscribing("lovelace@example.test")), "/contact/properties", json!({"firstname": "Ada"}));
     let second = accept(&transaction, "2", &changed).await.expect("accepted");
 
     assert_eq!(finish(&worker, &event, token).await, [event.event_id]);

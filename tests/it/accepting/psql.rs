@@ -14,14 +14,16 @@ async fn psql(setting: &Setting, script: &str) -> Output {
     command.kill_on_drop(true).output().await.expect("psql is installed")
 }
 
-const ACCEPT: &str = "select sequence, status, replayed from hubferry.accept_subscription('acme', 'newsletter', 'sign-up-1',
+const ACCEPT: &str =
+    "select sequence, status, replayed from hubferry.accept_subscription('acme', 'newsletter', 'sign-up-1',
     '{\"email\": \"ada@example.test\", \"properties\": {\"firstname\": \"Ada\"}}', 'subscribed',
     '{\"legal_basis\": \"CONSENT_WITH_NOTICE\", \"explanation\": \"ticked the box\"}');";
 
 #[tokio::test]
 async fn another_program_accepts_inside_its_own_transaction() {
     let setting = Setting::new().await;
-    let script = format!("begin; create table orders (id int); insert into orders values (1); {ACCEPT} {ACCEPT} commit;");
+    let script =
+        format!("begin; create table orders (id int); insert into orders values (1); {ACCEPT} {ACCEPT} commit;");
     let output = psql(&setting, &script).await;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -45,7 +47,8 @@ async fn another_program_reads_state_field_and_code_of_a_refusal() {
     let output = psql(&setting, &ACCEPT.replace("ada@example.test", "nobody")).await;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success());
-    for part in ["HF005", "contact.email must be one address", "DETAIL:  invalid_email", "COLUMN NAME:  contact.email"] {
+    for part in ["HF005", "contact.email must be one address", "DETAIL:  invalid_email", "COLUMN NAME:  contact.email"]
+    {
         assert!(said.contains(part), "{part} is not in {said}");
     }
 }

@@ -1,12 +1,12 @@
 //! A database with two brands, and the ways into it.
 
-use tokio_postgres::{Client, NoTls, Row};
 use hubferry::adapters::db::{self, Db, NewPortal};
 use hubferry::model::ids::PortalId;
 use hubferry::model::plan::WriteMode;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use std::time::Duration;
+use tokio_postgres::{Client, NoTls, Row};
 
 use crate::servers::{TestDatabase, fresh_database};
 
@@ -99,13 +99,10 @@ impl Setting {
 
     /// Rows of every table that accepting may write to.
     pub(crate) async fn rows(&self) -> Vec<(&'static str, i64)> {
-        let client = self.application().await;
-        let mut counts = Vec::new();
-        for table in WRITTEN_TABLES {
-            let row = client.query_one(&format!("select count(*) from hubferry.{table}"), &[]).await.expect("a count");
-            counts.push((table, row.get(0)));
-        }
-        counts
+        let counts = WRITTEN_TABLES.map(|table| format!("(select count(*) from hubferry.{table})")).join(", ");
+        let client = self.db.connection().await.expect("a connection");
+        let row = client.query_one(&format!("select {counts}"), &[]).await.expect("the counts");
+        WRITTEN_TABLES.into_iter().enumerate().map(|(column, table)| (table, row.get(column))).collect()
     }
 
     /// The one answer to a question.

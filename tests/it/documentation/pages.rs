@@ -83,9 +83,12 @@ pub(super) fn all() -> Vec<Page> {
     let entries =
         std::fs::read_dir(root().join("docs")).unwrap_or_else(|error| panic!("docs can't be listed: {error}"));
     let names = entries.flatten().map(|entry| format!("docs/{}", entry.file_name().to_string_lossy()));
-    let paths =
-        names.chain(["README.md".to_owned()]).filter(|path| path.ends_with(".md") && root().join(path).is_file());
+    let paths = names.chain(["README.md".to_owned()]).filter(|path| is_page(&root().join(path)));
     paths.map(|path| Page::of(&path)).collect()
+}
+
+fn is_page(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "md") && path.is_file()
 }
 
 /// Where the first link of a cell leads.

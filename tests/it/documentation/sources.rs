@@ -61,11 +61,13 @@ fn variables_in(text: &str) -> Vec<String> {
 /// The states that the newest CHECK constraint on them allows.
 pub(super) fn states() -> BTreeSet<String> {
     let migrations = files("migrations", "sql");
-    let constraints = migrations.iter().filter_map(|(_, text)| {
+    let mut constraints = migrations.iter().filter_map(|(_, text)| {
         let start = text.find("('pending', 'publishing'")?;
         text[start..].split_once(')').map(|(words, _)| between(words, '\'').into_iter().collect())
     });
-    constraints.last().unwrap_or_else(|| panic!("no migration has a CHECK constraint on the states of outbox_events"))
+    constraints
+        .next_back()
+        .unwrap_or_else(|| panic!("no migration has a CHECK constraint on the states of outbox_events"))
 }
 
 /// Every code that can stand in `last_error_code`, as far as our own sources spell it.

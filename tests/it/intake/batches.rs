@@ -90,7 +90,8 @@ async fn a_batch_has_1_to_500_requests_and_nothing_else() {
     let request = keyed("k", subscribing("ada@example.test"));
     send(&intake, &[]).await.expect_problem(422, "invalid_request", Some("requests"));
     send(&intake, &vec![request.clone(); MOST + 1]).await.expect_problem(422, "invalid_request", Some("requests"));
-    for body in [json!({}), json!({"requests": null}), json!({"requests": {"0": request}}), json!({"requests": "all"})] {
+    for body in [json!({}), json!({"requests": null}), json!({"requests": {"0": request}}), json!({"requests": "all"})]
+    {
         intake.send_body(BATCH, body.to_string()).await.expect_problem(422, "invalid_request", Some("requests"));
     }
     let more = json!({"requests": [request], "brand": "acme"});
@@ -132,7 +133,8 @@ async fn a_key_that_was_refused_for_an_erased_contact_is_refused_again_in_the_sa
     outcomes(&intake, &[keyed("k0", of("erased"))]).await;
     let erase = "update hubferry.contacts set erased_at = now()";
     intake.setting.application().await.batch_execute(erase).await.expect("an update");
-    let requests = [keyed("k", of("erased")), keyed("k", of("erased")), keyed("k", of("other")), keyed("l", of("other"))];
+    let requests =
+        [keyed("k", of("erased")), keyed("k", of("erased")), keyed("k", of("other")), keyed("l", of("other"))];
     let expected = [
         ("contact_erased", "contact.key"),
         ("contact_erased", "contact.key"),

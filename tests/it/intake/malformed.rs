@@ -35,7 +35,11 @@ async fn malformed_json_is_named_by_line_and_column() {
             assert!(detail.contains(place), "{path}: {detail} instead of {place}");
             assert!(detail.len() < 200, "{detail}");
         }
-        intake.send_body(path, Bytes::from_static(b"{\"brand\": \"\xff\"}")).await.expect_problem(400, "malformed_json", None);
+        intake.send_body(path, Bytes::from_static(b"{\"brand\": \"\xff\"}")).await.expect_problem(
+            400,
+            "malformed_json",
+            None,
+        );
     }
     assert_eq!(intake.setting.rows().await, before);
 }
@@ -103,7 +107,9 @@ async fn a_request_has_exactly_one_key_and_it_comes_by_header() {
 #[tokio::test]
 async fn a_path_that_does_not_exist_is_not_found() {
     let intake = Intaking::new().await;
-    for path in ["/", "/v1", "/v1/subscriptions/", "/v2/subscriptions", "/v1/requests", "/v1/requests/", "/V1/subscriptions"] {
+    for path in
+        ["/", "/v1", "/v1/subscriptions/", "/v2/subscriptions", "/v1/requests", "/v1/requests/", "/V1/subscriptions"]
+    {
         intake.get(path).await.expect_problem(404, "not_found", None);
         intake.send_body(path, "{}").await.expect_problem(404, "not_found", None);
     }

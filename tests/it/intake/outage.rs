@@ -13,11 +13,15 @@ use tokio::net::TcpListener;
 use super::{Answer, BATCH, Intaking, SINGLE, send, subscribing};
 
 /// The wait for a connection ends after a few seconds; a call that is still waiting after this waits for ever.
-const FAR_TOO_LONG: Duration = Duration::from_secs(60);
+const FAR_TOO_LONG: Duration = Duration::from_mins(1);
 
 /// Every call that needs the database, with a token that nobody knows yet.
 async fn ask_everything(router: &Router) -> Vec<Answer> {
-    let calls = [(Method::POST, SINGLE), (Method::POST, BATCH), (Method::GET, "/v1/requests/00000000-0000-4000-8000-000000000000")];
+    let calls = [
+        (Method::POST, SINGLE),
+        (Method::POST, BATCH),
+        (Method::GET, "/v1/requests/00000000-0000-4000-8000-000000000000"),
+    ];
     let answers = calls.map(|(method, path)| {
         let call = Request::builder().method(method).uri(path).header(header::AUTHORIZATION, "Bearer unknown");
         let call = call.header("idempotency-key", "k").body(Body::from(subscribing("ada@example.test").to_string()));

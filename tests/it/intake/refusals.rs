@@ -43,7 +43,16 @@ async fn a_required_member_that_is_missing_is_named() {
 #[tokio::test]
 async fn a_member_of_another_type_is_named() {
     let intake = Intaking::new().await;
-    let values = [json!(null), json!(true), json!(5), json!("text"), json!([]), json!(["ada@example.test"]), json!({}), json!({"a": 1})];
+    let values = [
+        json!(null),
+        json!(true),
+        json!(5),
+        json!("text"),
+        json!([]),
+        json!(["ada@example.test"]),
+        json!({}),
+        json!({"a": 1}),
+    ];
     // Where it is, which of the values are of a type that is right there, and the fault of the others.
     for (path, right, code) in [
         ("/brand", &[3][..], "invalid_field"),
@@ -97,7 +106,9 @@ async fn a_brand_that_a_token_names_and_nobody_created_is_unknown() {
 async fn a_state_or_lane_that_does_not_exist_is_named() {
     let intake = Intaking::new().await;
     for state in ["", "Subscribed", "subscribe", "pending", "subscribed "] {
-        intake.refuse(&with(full(), "/desired_state", json!(state)), 422, "invalid_desired_state", "desired_state").await;
+        intake
+            .refuse(&with(full(), "/desired_state", json!(state)), 422, "invalid_desired_state", "desired_state")
+            .await;
     }
     for lane in ["", "inbound", "effects", "BULK"] {
         intake.refuse(&with(full(), "/lane", json!(lane)), 422, "invalid_lane", "lane").await;
@@ -190,7 +201,9 @@ async fn a_property_that_can_not_be_carried_is_named() {
 async fn a_consent_that_shows_nothing_is_refused() {
     let intake = Intaking::new().await;
     for basis in ["", "CONSENT", "consent_with_notice"] {
-        intake.refuse(&with(full(), "/consent/legal_basis", json!(basis)), 422, "invalid_consent", "consent.legal_basis").await;
+        intake
+            .refuse(&with(full(), "/consent/legal_basis", json!(basis)), 422, "invalid_consent", "consent.legal_basis")
+            .await;
     }
     for explanation in ["", "   ", &"x".repeat(1001)] {
         let request = with(full(), "/consent/explanation", json!(explanation));
@@ -263,7 +276,8 @@ async fn a_consent_reaches_the_event_in_one_form() {
     {
         let request = with(subscribing("ada@example.test"), "/consent/given_at", json!(given_at));
         intake.accept(&format!("k{number}"), &request).await.expect_accepted();
-        let newest = "select payload #>> '{consent,given_at}' from hubferry.outbox_events order by sequence desc limit 1";
+        let newest =
+            "select payload #>> '{consent,given_at}' from hubferry.outbox_events order by sequence desc limit 1";
         let row = intake.setting.ask(newest).await;
         let stored: jiff::Timestamp = row.get::<_, &str>(0).parse().expect("an instant that a worker can read");
         if let Some(expected) = expected {
@@ -286,11 +300,20 @@ async fn without_an_instant_consent_was_given_when_the_request_was_accepted() {
 #[tokio::test]
 async fn a_character_that_can_not_be_stored_is_named_by_its_field() {
     let intake = Intaking::new().await;
-    for path in ["/product", "/lane", "/contact/email", "/contact/key", "/contact/properties/firstname", "/consent/explanation"] {
+    for path in
+        ["/product", "/lane", "/contact/email", "/contact/key", "/contact/properties/firstname", "/consent/explanation"]
+    {
         let request = with(full(), path, json!("a\u{0}b"));
         intake.refuse(&request, 422, "invalid_request", &path[1..].replace('/', ".")).await;
     }
-    intake.refuse(&with(full(), "/contact/properties", json!({"a\u{0}": 1})), 422, "invalid_request", "contact.properties").await;
+    intake
+        .refuse(
+            &with(full(), "/contact/properties", json!({"a\u{0}": 1})),
+            422,
+            "invalid_request",
+            "contact.properties",
+        )
+        .await;
     intake.refuse(&with(full(), "/a\u{0}", json!(1)), 422, "invalid_request", "").await;
     intake.refuse(&with(full(), "/brand", json!("acme\u{0}")), 403, "foreign_brand", "brand").await;
 }
@@ -299,7 +322,15 @@ async fn a_character_that_can_not_be_stored_is_named_by_its_field() {
 async fn no_answer_repeats_an_address_or_a_property() {
     let intake = Intaking::new().await;
     let secret = "very-personal";
-    for path in ["/contact/email", "/contact/key", "/desired_state", "/lane", "/product", "/consent/legal_basis", "/consent/given_at"] {
+    for path in [
+        "/contact/email",
+        "/contact/key",
+        "/desired_state",
+        "/lane",
+        "/product",
+        "/consent/legal_basis",
+        "/consent/given_at",
+    ] {
         let answer = intake.accept("k", &with(full(), path, json!(format!("{secret} {secret}")))).await;
         assert_eq!(answer.status.as_u16(), 422, "{path}");
         assert!(!answer.body.to_string().contains(secret), "{path}: {}", answer.body);

@@ -44,7 +44,12 @@ async fn one_address_in_several_spellings_is_one_contact() {
     let intake = Intaking::new().await;
     let spellings: [&[&str]; 4] = [
         &["ann@example.test", " Ann@Example.test ", "ANN@EXAMPLE.TEST\r\n"],
-        &["ann@xn--exmple-cua.example.test", "ann@exämple.example.test", "Ann@EXÄMPLE.example.test", "ann@exa\u{308}mple.example.test"],
+        &[
+            "ann@xn--exmple-cua.example.test",
+            "ann@exämple.example.test",
+            "Ann@EXÄMPLE.example.test",
+            "ann@exa\u{308}mple.example.test",
+        ],
         &["jos\u{e9}@example.test", "jose\u{301}@example.test"],
         &["\u{130}ris@example.test"],
     ];

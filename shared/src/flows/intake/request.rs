@@ -55,7 +55,7 @@ pub(super) fn add_idempotency_key(request: &mut Value, headers: &HeaderMap) -> R
 /// A fault of the key names the header, since that is where the caller of a single request has put it.
 pub(super) fn name_header(mut fault: AcceptFault) -> AcceptFault {
     if fault.field == KEY_MEMBER {
-        fault.field = KEY_HEADER.to_owned();
+        KEY_HEADER.clone_into(&mut fault.field);
     }
     fault
 }

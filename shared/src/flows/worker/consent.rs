@@ -157,11 +157,9 @@ fn query(portal: &PortalSettings, change: &StatusChange) -> OptOutQuery {
 /// Ours if HubSpot's answer named this very instant, or if the answer was lost and the instant lies where that call did.
 fn is_ours(query: &OptOutQuery, at: Option<Timestamp>, ours: &HashMap<OptOutQuery, Vec<OptOut>>) -> bool {
     let (Some(at), Some(written)) = (at, ours.get(query)) else { return false };
-    written.iter().any(|opt_out| match opt_out.remote_at {
-        Some(remote_at) => remote_at == at,
-        None => {
-            let call = SignedDuration::try_from(CALL_TIME_LIMIT).unwrap_or(SignedDuration::ZERO);
-            (opt_out.started_at - CLOCK_SKEW..=opt_out.started_at + call + CLOCK_SKEW).contains(&at)
-        }
+    let call = SignedDuration::try_from(CALL_TIME_LIMIT).unwrap_or(SignedDuration::ZERO);
+    written.iter().any(|opt_out| {
+        let lost = || opt_out.started_at - CLOCK_SKEW..=opt_out.started_at + call + CLOCK_SKEW;
+        opt_out.remote_at.map_or_else(|| lost().contains(&at), |remote_at| remote_at == at)
     })
 }

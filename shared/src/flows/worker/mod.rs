@@ -138,7 +138,12 @@ impl Worker {
         let unknown = batch.unknown.clone();
         let mut summary = WorkerSummary::of(&batch);
         let lease = Lease::new(token, claimed_at, &batch);
-        let outcome = lease.renewed_during(&self.db, self.apply(batch, &lease, deadline - FINISH_TIME)).await;
+        let outcome = lease
+            .renewed_during(
+                &self.db,
+                self.apply(batch, &lease, deadline.checked_sub(FINISH_TIME).unwrap_or(claimed_at)),
+            )
+            .await;
         self.finish(token, outcome, &mut summary).await?;
         Ok((summary, unknown))
     }

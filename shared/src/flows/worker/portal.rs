@@ -129,7 +129,7 @@ impl Worker {
         };
         let results = self.apply_operations(portal, &plan, &served, &calls, lease).await;
         outcome.calls = calls.settle().await;
-        let conclusion = verdict::conclude(portal, &plan, &served, results, clock::now());
+        let conclusion = verdict::conclude(portal, &plan, &served, &results, clock::now());
         self.carry_out(portal, bucket, &conclusion).await;
         outcome.extend(conclusion.outcome);
         outcome

@@ -98,14 +98,14 @@ pub(super) fn conclude(
     portal: &PortalSettings,
     plan: &Plan,
     events: &[&ClaimedEvent],
-    results: Results,
+    results: &Results,
     now: Timestamp,
 ) -> Conclusion {
     let mut conclusion = Conclusion::default();
     let mut weights: HashMap<EventId, Weight> = plan.events.iter().map(|event| (*event, Weight::Done)).collect();
     let attempts: HashMap<EventId, u32> =
         events.iter().map(|event| (event.event_id, event.process_attempts.unsigned_abs())).collect();
-    for (operation, result) in &results {
+    for (operation, result) in results {
         for event in &operation.events {
             let attempt = Attempt {
                 process_attempts: attempts.get(event).copied().unwrap_or(0),
@@ -119,7 +119,7 @@ pub(super) fn conclude(
         conclusion.outcome.receipts.extend(receipts(portal, operation, result));
     }
     conclusion.outcome.verdicts = events.iter().map(|event| verdict(event, weights.get(&event.event_id))).collect();
-    let records = records(&results);
+    let records = records(results);
     conclusion.outcome.releases = releases(events.iter().copied(), |event| {
         match (weights.get(&event.event_id), records.get(&event.contact.key)) {
             (Some(Weight::Relink { .. }), _) => Some(None),
