@@ -147,16 +147,22 @@ impl Environment {
         let url =
             Url::parse(&url).map_err(|error| self.faults.push(format!("HUBFERRY_HUBSPOT_URL is no URL: {error}"))).ok();
         let versions = self.hubspot_versions();
-        let by_portal = self
-            .variables
-            .iter()
-            .filter_map(|(name, value)| {
-                let portal = name.strip_prefix("HUBFERRY_HUBSPOT_TOKEN_")?.parse().ok()?;
-                Some((PortalId(portal), SecretString::from(value.clone())))
-            })
-            .collect();
+        let by_portal = self.portal_tokens();
         let default = self.required("HUBFERRY_HUBSPOT_TOKEN", "an access token of the HubSpot portal").into();
         Some(HubSpotSettings { url: url?, versions, tokens: HubSpotTokens { default, by_portal } })
+    }
+
+    fn portal_tokens(&mut self) -> HashMap<PortalId, SecretString> {
+        let mut tokens = HashMap::new();
+        for (name, value) in &self.variables {
+            let Some(portal) = name.strip_prefix("HUBFERRY_HUBSPOT_TOKEN_") else { continue };
+            match portal.parse() {
+                Ok(portal) if !value.trim().is_empty() => drop(tokens.insert(PortalId(portal), value.clone().into())),
+                Ok(_) => {}
+                Err(_) => self.faults.push(format!("{name} does not end with a portal id")),
+            }
+        }
+        tokens
     }
 
     fn hubspot_versions(&mut self) -> ApiVersions {
@@ -201,6 +207,18 @@ mod tests {
         assert_eq!(settings.tokens.by_portal.keys().collect::<Vec<_>>(), [&PortalId(4711)]);
         assert_eq!(settings.versions, ApiVersions::default());
         assert!(environment.finish().is_ok());
+    }
+
+    #[test]
+    fn a_portal_token_without_a_portal_id_is_named_and_an_empty_one_is_missing() {
+        let mut environment = Environment::of([
+            ("HUBFERRY_HUBSPOT_TOKEN", "a"),
+            ("HUBFERRY_HUBSPOT_TOKEN_4711", " "),
+            ("HUBFERRY_HUBSPOT_TOKEN_ACME", "b"),
+        ]);
+        assert!(environment.hubspot().unwrap().tokens.by_portal.is_empty());
+        let ConfigError(faults) = environment.finish().unwrap_err();
+        assert_eq!(faults, ["HUBFERRY_HUBSPOT_TOKEN_ACME does not end with a portal id"]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 mod budget;
 mod dispatcher;
+mod documentation;
 mod hubspot_client;
 mod main_job;
 mod postgres_proxy;
@@ -11,5 +12,6 @@ mod program;
 mod servers;
 mod sqs_contract;
 mod stack;
+mod tidy;
 mod worker;
 mod world;

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
 
 use super::setting::{Setting, keyed, subscribing, unsubscribing, with};
 use super::{Outcomes, Receipt, accept, accept_many, try_accept_many};
@@ -250,4 +251,29 @@ async fn an_application_holds_up_only_requests_for_its_own_contact() {
     other.batch_execute("set lock_timeout = '5s'").await.expect("a setting");
     accept(&other, "2", &subscribing("grace@example.test")).await.expect("accepted without a wait");
     transaction.rollback().await.expect("a rollback");
+}
+
+#[tokio::test]
+async fn an_application_that_reads_an_old_snapshot_is_told_to_repeat_and_not_answered_wrongly() {
+    let setting = Setting::new().await;
+    let early = setting.application().await;
+    accept(&early, "before", &subscribing("ada@example.test")).await.expect("accepted");
+    for (isolation, round) in [("repeatable read", 1), ("serializable", 2)] {
+        let new = format!("new-{round}@example.test");
+        let late = setting.application().await;
+        // The same key, the same stream, and a contact that the snapshot does not hold.
+        for (meanwhile, key, email) in
+            [("a", "a", "ada@example.test"), ("b", "c", "ada@example.test"), ("d", "e", &new)]
+        {
+            let (meanwhile, key) = (format!("{meanwhile}{round}"), format!("{key}{round}"));
+            let begin =
+                format!("begin isolation level {isolation}; select count(*) from hubferry.subscription_requests");
+            late.batch_execute(&begin).await.expect("a snapshot");
+            accept(&early, &meanwhile, &subscribing(email)).await.expect("accepted");
+            let error = accept(&late, &key, &subscribing(email)).await.expect_err("the snapshot is too old");
+            assert_eq!(error.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE), "{isolation} {key}");
+            late.batch_execute("rollback").await.expect("a rollback");
+        }
+    }
+    expect_whole_streams(&setting, "old snapshots").await;
 }

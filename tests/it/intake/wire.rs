@@ -113,3 +113,19 @@ async fn everything_that_may_be_left_out_may_be_null_where_that_is_said() {
     let first = intake.accept("k", &nulls).await;
     intake.accept("k", &unsubscribing("ada@example.test")).await.expect_replay_of(first.expect_accepted());
 }
+
+#[tokio::test]
+async fn a_number_beyond_64_bits_is_rounded_to_a_double_and_not_refused() {
+    let intake = Intaking::new().await;
+    let body = unsubscribing("ada@example.test").to_string().replace(
+        r#""contact":{"#,
+        r#""contact":{"properties":{"whole":18446744073709551615,"more":18446744073709551616,"long":0.12345678901234567890},"#,
+    );
+    let call =
+        intake.call(Method::POST, SINGLE).header("idempotency-key", "k").body(Body::from(body)).expect("a request");
+    intake.send(call).await.expect_accepted();
+    let stored = "select properties ->> 'whole', properties ->> 'more', properties ->> 'long' from hubferry.contacts";
+    let row = intake.setting.ask(stored).await;
+    let stored: Vec<&str> = (0..3).map(|column| row.get(column)).collect();
+    assert_eq!(stored, ["18446744073709551615", "18446744073709552000", "0.12345678901234568"]);
+}

@@ -1,12 +1,13 @@
 //! Connections: few, tested before use, every wait bounded.
 
+use std::net::IpAddr;
 use std::ops::Deref;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime};
 use secrecy::{ExposeSecret, SecretString};
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, NoTls, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -89,7 +90,19 @@ pub(super) fn config(url: &SecretString) -> anyhow::Result<Config> {
         .connect_timeout(CONNECT_TIME_LIMIT)
         .keepalives_idle(KEEPALIVE_IDLE)
         .tcp_user_timeout(UNACKNOWLEDGED_LIMIT);
+    // The driver's own default falls back to plain text when the server refuses TLS. Across a network that is not an
+    // option, unless somebody says `sslmode=disable`.
+    if config.get_ssl_mode() == SslMode::Prefer && !is_this_machine(&config) {
+        config.ssl_mode(SslMode::Require);
+    }
     Ok(config)
+}
+
+fn is_this_machine(config: &Config) -> bool {
+    config.get_hosts().iter().all(|host| match host {
+        Host::Tcp(name) => name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback()),
+        Host::Unix(_) => true,
+    })
 }
 
 /// Verifies the server against the machine's roots.
@@ -137,4 +150,24 @@ pub(super) fn column<'row, T: tokio_postgres::types::FromSql<'row>>(
     name: &'static str,
 ) -> Result<T, DbFailure> {
     row.try_get(name).map_err(|_| DbFailure::Unreadable { statement, cause: format!("column {name}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tls_is_required_across_a_network_unless_somebody_says_otherwise() {
+        let mode = |url: &str| config(&url.into()).unwrap().get_ssl_mode();
+        assert_eq!(mode("postgres://u:p@db.example.test/d"), SslMode::Require);
+        assert_eq!(mode("postgres://u:p@db.example.test/d?sslmode=disable"), SslMode::Disable);
+        assert_eq!(mode("postgres://u:p@127.0.0.1/d"), SslMode::Prefer);
+        assert_eq!(mode("postgres://u:p@localhost/d?sslmode=require"), SslMode::Require);
+    }
+
+    #[test]
+    fn a_url_that_cannot_be_read_is_not_shown() {
+        let error = format!("{:#}", config(&"postgres://user:secret@[/".into()).unwrap_err());
+        assert!(error.contains("HUBFERRY_DATABASE_URL") && !error.contains("secret"), "{error}");
+    }
 }

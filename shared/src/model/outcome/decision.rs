@@ -77,7 +77,7 @@ pub enum Decision {
     RefreshCredential,
     /// The batch is split: first by what the refusal names, else by halves. No attempt is counted.
     Split,
-    /// The record is looked up, linked and written again; no attempt is counted.
+    /// The record is looked up, linked and written again. The caller counts an attempt, since nothing else bounds it.
     Resolve(ResolveReason),
     /// Over: HubSpot knew better.
     Superseded {

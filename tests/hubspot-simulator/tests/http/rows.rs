@@ -33,7 +33,7 @@ async fn bad_row_without_trace_ids_undoes_the_whole_batch() {
     let rows = json!([
         by_email("old@example.test", json!({ "city": "Breda" })),
         by_email("new@example.test", json!({})),
-        by_email("kim@example.invalidtld", json!({})),
+        by_email("kim@example.invalid", json!({})),
     ]);
     let seen = hub.upsert(rows).await;
     assert_eq!((seen.status, seen.json["category"].as_str()), (400, Some("VALIDATION_ERROR")));
