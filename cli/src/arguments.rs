@@ -56,6 +56,7 @@ pub(crate) enum Command {
     /// Bring the database's schema up to date
     Migrate,
     /// Accept the rows of a CSV file
+    #[command(long_about = IMPORT)]
     Import(ImportArgs),
     /// Show what waits, what is under way and what failed
     Status(StatusArgs),
@@ -72,7 +73,7 @@ pub(crate) enum Command {
 
 /// Accept the rows of a CSV file
 #[derive(Debug, Args)]
-#[command(long_about = IMPORT, after_help = EXIT_CODES)]
+#[command(after_help = EXIT_CODES)]
 pub(crate) struct ImportArgs {
     /// The file: CSV in UTF-8
     pub(crate) file: PathBuf,
@@ -81,7 +82,7 @@ pub(crate) struct ImportArgs {
     /// What separates the columns: one character, or `tab`
     #[arg(long, value_name = "CHARACTER", default_value = ",", value_parser = delimiter)]
     pub(crate) delimiter: u8,
-    /// Where rejected rows are listed [default: FILE.rejected.csv]
+    /// Where rejected rows are listed [default: NAME.rejected.csv beside NAME.csv]
     #[arg(long, value_name = "LIST")]
     pub(crate) rejected: Option<PathBuf>,
     /// Rows accepted by one statement

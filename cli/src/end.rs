@@ -31,7 +31,7 @@ pub(crate) struct Misuse(pub(crate) String);
 impl End {
     /// The end that an error stands for.
     pub(crate) fn of_failure(error: &anyhow::Error) -> Self {
-        if error.chain().any(|cause| cause.is::<Misuse>()) { Self::Misused } else { Self::Failed }
+        if error.downcast_ref::<Misuse>().is_some() { Self::Misused } else { Self::Failed }
     }
 }
 

@@ -17,7 +17,7 @@ use setting::{BRAND, PRODUCT, Setting, UNMAPPED_PRODUCT, subscribing, unsubscrib
 
 /// What the door answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Receipt {
+pub(crate) struct Receipt {
     request_id: Uuid,
     event_id: Uuid,
     sequence: i64,
@@ -25,7 +25,7 @@ struct Receipt {
 }
 
 /// Goes through the door with a request, as an application does.
-async fn accept(client: &impl GenericClient, key: &str, request: &Value) -> Result<Receipt, Error> {
+pub(crate) async fn accept(client: &impl GenericClient, key: &str, request: &Value) -> Result<Receipt, Error> {
     let text = |name: &str| request[name].as_str().map(str::to_owned);
     let row = client
         .query_one(

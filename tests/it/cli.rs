@@ -139,8 +139,18 @@ impl Run {
 
 fn import_arguments(file: &str) -> [&str; 12] {
     [
-        "--json", "import", file, "--brand", "acme", "--product", "newsletter", "--legal-basis", "CONSENT_WITH_NOTICE",
-        "--explanation", "signed up at the fair", "--lane=bulk",
+        "--json",
+        "import",
+        file,
+        "--brand",
+        "acme",
+        "--product",
+        "newsletter",
+        "--legal-basis",
+        "CONSENT_WITH_NOTICE",
+        "--explanation",
+        "signed up at the fair",
+        "--lane=bulk",
     ]
 }
 

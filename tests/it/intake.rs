@@ -1,5 +1,6 @@
 //! The intake, as its callers see it. Every answer is held against the description of the interface.
 
+mod anything;
 mod authorising;
 mod batches;
 mod document;

@@ -315,3 +315,23 @@ async fn no_personal_data_reaches_queues_or_error_columns() {
         assert!(!row.get::<_, String>(0).to_lowercase().contains(&lower), "an error column holds personal data");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_its_dispatcher_is_just_marking_is_waited_for_and_not_passed_over() {
+    let world = World::new().await;
+    let accepted = world.accept(vec![request("ada@example.test", "subscribed")]).await;
+    let connection = world.db.connection().await.unwrap();
+    let token = LeaseToken(Uuid::new_v4());
+    db::claim_due(&*connection, token, Duration::from_secs(25), &Pace::default()).await.unwrap();
+    let event = EventId(accepted[0].event_id);
+
+    connection.batch_execute("begin").await.unwrap();
+    db::mark_queued(&*connection, token, &[(event, "m".into())]).await.unwrap();
+    let worker = world.worker.clone();
+    let working = tokio::spawn(async move { worker.work(&[event], soon()).await.unwrap() });
+    world.somebody_waits_for_a_lock().await;
+    connection.batch_execute("commit").await.unwrap();
+
+    let (summary, _) = working.await.unwrap();
+    assert_eq!((summary.synced, summary.settled), (1, 0));
+}

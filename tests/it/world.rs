@@ -232,6 +232,15 @@ impl World {
         (row.get(0), row.get(1))
     }
 
+    /// Returns once a statement in this world's database waits for a lock.
+    pub(crate) async fn somebody_waits_for_a_lock(&self) {
+        let connection = self.db.connection().await.unwrap();
+        let sql = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+        while connection.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+
     pub(crate) async fn sql(&self, sql: &str) {
         let connection = self.db.connection().await.unwrap();
         let client: &Client = &connection;

@@ -4,9 +4,10 @@ use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table, presets};
-use hubferry::adapters::db::{self, Db, PortalStatus};
+use hubferry::adapters::db::{self, Db, DbFailure, PortalStatus};
 use hubferry::config::Environment;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::time::MissedTickBehavior;
 
 use super::database;
 use crate::arguments::StatusArgs;
@@ -38,33 +39,44 @@ const HEADERS: [&str; 13] = [
 
 pub(crate) async fn run(args: StatusArgs, environment: Environment, json: bool) -> anyhow::Result<End> {
     let db = database(environment)?;
-    if args.watch { watch(&db, json).await } else { show(&db, json).await }?;
+    if args.watch {
+        watch(&db, json).await?;
+    } else {
+        let portals = look(&db).await?;
+        output::result(json, &value(&portals), &text(&portals));
+    }
     Ok(End::Done)
 }
 
-async fn show(db: &Db, json: bool) -> anyhow::Result<()> {
-    let portals = db::status_counts(&*db.connection().await?).await?;
-    output::result(json, &json!({"portals": portals}), &text(&portals));
-    Ok(())
-}
-
-/// Shows it until Ctrl-C. A database that is away for a while ends nothing: that is when somebody watches.
+/// Shows it until Ctrl-C, or until nobody reads it. A database that is away for a while ends nothing: that is when somebody
+/// watches.
 async fn watch(db: &Db, json: bool) -> anyhow::Result<()> {
     let clears = !json && std::io::stdout().is_terminal();
     let mut looks = tokio::time::interval(WATCH_PAUSE);
-    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             stopped = tokio::signal::ctrl_c() => return Ok(stopped?),
             _ = looks.tick() => {}
         }
+        let found = look(db).await;
         if clears {
             output::clear_screen();
         }
-        if let Err(error) = show(db, json).await {
-            output::failure(&error);
+        match found {
+            Ok(portals) if !output::one_of_many(json, &value(&portals), &text(&portals)) => return Ok(()),
+            Ok(_) => {}
+            Err(error) => output::failure(&error.into()),
         }
     }
+}
+
+async fn look(db: &Db) -> Result<Vec<PortalStatus>, DbFailure> {
+    db::status_counts(&*db.connection().await?).await
+}
+
+fn value(portals: &[PortalStatus]) -> Value {
+    json!({"portals": portals})
 }
 
 fn text(portals: &[PortalStatus]) -> String {

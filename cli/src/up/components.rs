@@ -98,7 +98,12 @@ pub(super) async fn start(
 }
 
 /// Two event source mappings onto one function, as in production.
-fn start_worker(running: &mut JoinSet<anyhow::Result<()>>, place: &Place, args: &UpArgs, stop: &Stop) -> anyhow::Result<()> {
+fn start_worker(
+    running: &mut JoinSet<anyhow::Result<()>>,
+    place: &Place,
+    args: &UpArgs,
+    stop: &Stop,
+) -> anyhow::Result<()> {
     let urls = super::queue_urls(args);
     let interactive = EventSourceMapping {
         batch_size: INTERACTIVE_BATCH,
@@ -154,7 +159,12 @@ async fn dispatch(dispatcher: Dispatcher, stop: Stop) -> anyhow::Result<()> {
         };
         match run {
             Ok(summary) if summary.claimed > 0 => {
-                tracing::info!(queued = summary.queued, waiting = summary.refused + summary.unknown, dead = summary.dead, "A dispatcher run ended.");
+                tracing::info!(
+                    queued = summary.queued,
+                    waiting = summary.refused + summary.unknown,
+                    dead = summary.dead,
+                    "A dispatcher run ended."
+                );
             }
             Ok(_) => {}
             Err(error) => {
@@ -194,7 +204,11 @@ async fn pause(time: Duration, stop: &Stop) -> bool {
 }
 
 /// Runs until the signal, then waits for what is under way; a part that fails before that ends everything.
-pub(super) async fn until_stopped(mut running: JoinSet<anyhow::Result<()>>, stop: Stop, patience: Duration) -> anyhow::Result<()> {
+pub(super) async fn until_stopped(
+    mut running: JoinSet<anyhow::Result<()>>,
+    stop: Stop,
+    patience: Duration,
+) -> anyhow::Result<()> {
     tokio::select! {
         biased;
         () = stop => {}

@@ -65,8 +65,14 @@ pub(crate) struct UpArgs {
 
 /// Runs until Ctrl-C, or until a part fails.
 pub(crate) async fn run(args: UpArgs, environment: Environment) -> anyhow::Result<()> {
-    let filter = environment.optional("HUBFERRY_LOG").unwrap_or_else(|| "info,aws_config=warn,aws_smithy_runtime=warn".into());
-    tracing_subscriber::fmt().with_env_filter(EnvFilter::new(filter)).with_target(false).with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).with_writer(std::io::stderr).init();
+    let filter =
+        environment.optional("HUBFERRY_LOG").unwrap_or_else(|| "info,aws_config=warn,aws_smithy_runtime=warn".into());
+    tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new(filter))
+        .with_target(false)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .with_writer(std::io::stderr)
+        .init();
     let parts = components::chosen(&args.only);
     let simulated = environment.optional("HUBFERRY_HUBSPOT_TOKEN").is_none();
     let mut place = Place::prepare(environment, &args, simulated)?;
@@ -75,7 +81,11 @@ pub(crate) async fn run(args: UpArgs, environment: Environment) -> anyhow::Resul
     let redis = place.environment.redis_url();
     let migrated = db::migrate(&database).await?;
     place::check_redis(&redis).await?;
-    let simulator = if simulated && parts.contains(&Component::Simulator) { Some(start_simulator(&args, &place).await?) } else { None };
+    let simulator = if simulated && parts.contains(&Component::Simulator) {
+        Some(start_simulator(&args, &place).await?)
+    } else {
+        None
+    };
     let queues = if parts.contains(&Component::Queues) { Some(start_queues(&args, &database).await?) } else { None };
     if simulated && parts.contains(&Component::Intake) {
         demo::ensure(&Db::new(&database, 1)?, &place, args.call_limit).await?;
@@ -100,9 +110,9 @@ async fn start_simulator(args: &UpArgs, place: &Place) -> anyhow::Result<Simulat
         state_file: Some(place.folder.join("hubspot-simulator.jsonl")),
         ..SimulatorConfig::default()
     };
-    Simulator::start(config)
-        .await
-        .with_context(|| format!("the HubSpot simulator can't listen on {}: choose another with --simulator", args.simulator))
+    Simulator::start(config).await.with_context(|| {
+        format!("the HubSpot simulator can't listen on {}: choose another with --simulator", args.simulator)
+    })
 }
 
 /// The emulator's queues are empty after a start. So every event that is queued by its row is an orphan, and is republished
@@ -114,7 +124,9 @@ async fn start_queues(args: &UpArgs, database: &secrecy::SecretString) -> anyhow
     for name in ["hubferry-interactive", "hubferry-bulk"] {
         let dead_letters = format!("{name}-dead-letters");
         emulator.create_queue(QueueSettings::new(&dead_letters))?;
-        emulator.create_queue(QueueSettings::new(name).visibility_timeout(VISIBILITY).dead_letter(dead_letters, MOST_RECEIVES))?;
+        emulator.create_queue(
+            QueueSettings::new(name).visibility_timeout(VISIBILITY).dead_letter(dead_letters, MOST_RECEIVES),
+        )?;
     }
     let connection = Db::new(database, 1)?;
     let connection = connection.connection().await?;

@@ -57,9 +57,9 @@ fn signing_key(path: &Path) -> anyhow::Result<String> {
     let key = hubferry::model::envelope::new_key_text(rand::random());
     match write_private(path, &key) {
         Ok(()) => Ok(key),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            fs::read_to_string(path).map(|key| key.trim().to_owned()).with_context(|| format!("{} can't be read", path.display()))
-        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => fs::read_to_string(path)
+            .map(|key| key.trim().to_owned())
+            .with_context(|| format!("{} can't be read", path.display())),
         Err(error) => Err(error).with_context(|| format!("{} can't be written", path.display())),
     }
 }
@@ -79,13 +79,19 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
 pub(super) async fn check_redis(url: &SecretString) -> anyhow::Result<()> {
     let budget = Budget::connect(url.expose_secret())?;
     let bucket = Bucket::calls(demo::PORTAL, 1, Duration::from_secs(1));
-    budget.inspect(&bucket).await.with_context(|| format!("Redis at {} (HUBFERRY_REDIS_URL) can't be used", shown(url))).map(drop)
+    budget
+        .inspect(&bucket)
+        .await
+        .with_context(|| format!("Redis at {} (HUBFERRY_REDIS_URL) can't be used", shown(url)))
+        .map(drop)
 }
 
 /// A URL without user and password.
 fn shown(url: &SecretString) -> String {
     match Url::parse(url.expose_secret()) {
-        Ok(url) => format!("{}:{}", url.host_str().unwrap_or("?"), url.port().map_or("?".into(), |port| port.to_string())),
+        Ok(url) => {
+            format!("{}:{}", url.host_str().unwrap_or("?"), url.port().map_or("?".into(), |port| port.to_string()))
+        }
         Err(_) => "an unreadable URL".into(),
     }
 }
@@ -102,7 +108,10 @@ pub(super) fn greet(args: &UpArgs, place: &Place, parts: &[Component], migrated:
     for part in parts {
         match part {
             Component::Intake => line("API", format!("http://{}", args.api)),
-            Component::Simulator if simulated => line("HubSpot", format!("http://{}  (simulated: open it to see contacts, statuses and lists)", args.simulator)),
+            Component::Simulator if simulated => line(
+                "HubSpot",
+                format!("http://{}  (simulated: open it to see contacts, statuses and lists)", args.simulator),
+            ),
             Component::Queues => line("SQS", format!("http://{}  (emulated)", args.queues)),
             Component::Dispatcher => line("dispatcher", "polls every second".into()),
             Component::Worker => line("worker", "waits for messages".into()),

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
@@ -13,11 +12,8 @@ use tokio::task::JoinSet;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-use super::setting::{Setting, keyed, subscribing, unsubscribing, with};
+use super::setting::{FAR_TOO_LONG, Setting, keyed, subscribing, unsubscribing, with};
 use super::{Outcomes, Receipt, accept, accept_many, try_accept_many};
-
-/// A test that waits this long for the others waits for ever.
-const FAR_TOO_LONG: Duration = Duration::from_mins(1);
 
 /// Applications at once, calls of each, and the people they are all about.
 const APPLICATIONS: u64 = 8;
@@ -42,18 +38,6 @@ where
         });
     }
     tokio::time::timeout(FAR_TOO_LONG, running.join_all()).await.expect("nobody waits for ever")
-}
-
-/// Returns once this many sessions wait for a lock.
-async fn until_blocked(setting: &Setting, sessions: i64) {
-    let watcher = setting.application().await;
-    let sql = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
-    let watch = async {
-        while watcher.query_one(sql, &[]).await.expect("a count").get::<_, i64>(0) < sessions {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(FAR_TOO_LONG, watch).await.expect("sessions that wait for a lock");
 }
 
 /// Panics unless every stream has the sequences 1 to n in the order in which they were accepted, and says so itself.
@@ -190,7 +174,7 @@ async fn behind(setting: &Setting, first: &Value, commit: bool, second: Vec<Valu
     assert!(answers[0].as_ref().is_ok_and(|receipt| !receipt.replayed));
     let late = setting.application().await;
     let waiting = tokio::spawn(async move { accept_many(&late, &second).await });
-    until_blocked(setting, 1).await;
+    setting.until_blocked().await;
     if commit { transaction.commit().await } else { transaction.rollback().await }.expect("an end");
     waiting.await.expect("an answer")
 }

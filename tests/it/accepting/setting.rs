@@ -1,11 +1,12 @@
 //! A database with two brands, and the ways into it.
 
+use std::time::Duration;
+
 use hubferry::adapters::db::{self, Db, NewPortal};
 use hubferry::model::ids::PortalId;
 use hubferry::model::plan::WriteMode;
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use std::time::Duration;
 use tokio_postgres::{Client, NoTls, Row};
 
 use crate::servers::{TestDatabase, fresh_database};
@@ -25,6 +26,9 @@ pub(crate) const OTHER_BRAND: &str = "globex";
 
 /// Connections of the pool, as a function has them.
 const POOL_CONNECTIONS: usize = 4;
+
+/// A test that waits this long waits for ever.
+pub(crate) const FAR_TOO_LONG: Duration = Duration::from_mins(1);
 
 /// Every table that accepting may write to.
 const WRITTEN_TABLES: [&str; 7] = [
@@ -103,6 +107,19 @@ impl Setting {
         let client = self.db.connection().await.expect("a connection");
         let row = client.query_one(&format!("select {counts}"), &[]).await.expect("the counts");
         WRITTEN_TABLES.into_iter().enumerate().map(|(column, table)| (table, row.get(column))).collect()
+    }
+
+    /// Returns once a session of this database waits for a lock.
+    pub(crate) async fn until_blocked(&self) {
+        let watcher = self.application().await;
+        let sql = "select exists (select from pg_stat_activity
+                   where datname = current_database() and wait_event_type = 'Lock')";
+        let watch = async {
+            while !watcher.query_one(sql, &[]).await.expect("an answer").get::<_, bool>(0) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(FAR_TOO_LONG, watch).await.expect("a session that waits for a lock");
     }
 
     /// The one answer to a question.

@@ -52,8 +52,9 @@ async fn byte_order_mark_carriage_returns_and_quotes_are_read_as_spreadsheets_wr
     let ann = "select count(*) from hubferry.contacts where email = 'ann@xn--exmple-cua.test' and properties = '{}'";
     assert_eq!(desk.count(ann).await, 1);
     // The header is line 1, Ada's record begins on 2 and takes two lines, 4 is empty, Ann is on 5.
-    assert!(desk.read("a.csv.rejected.csv").contains("\n6,invalid_email,email,"));
-    let keys = "select count(*) from hubferry.subscription_requests where idempotency_key ~ '^import:[0-9a-f]{16}:(2|5)$'";
+    assert!(desk.read("a.rejected.csv").contains("\n6,invalid_email,email,"));
+    let keys =
+        "select count(*) from hubferry.subscription_requests where idempotency_key ~ '^import:[0-9a-f]{16}:(2|5)$'";
     assert_eq!(desk.count(keys).await, 2);
 }
 
@@ -108,7 +109,7 @@ async fn consent_is_not_made_up() {
     desk.write("a.csv", TWO);
     let run = desk.run(&["--json", "import", "a.csv", "--brand", "acme", "--product", "newsletter"]).await;
     assert_eq!(counts(&run.json(3)), [2, 1, 0, 1]);
-    let list = desk.read("a.csv.rejected.csv");
+    let list = desk.read("a.rejected.csv");
     assert!(list.contains("\n2,invalid_consent,legal_basis,"), "{list}");
 }
 
@@ -128,7 +129,8 @@ async fn a_second_run_of_the_same_file_changes_nothing() {
 async fn of_two_rows_about_one_contact_the_later_one_wins() {
     for batch_size in ["1", "500"] {
         let desk = Desk::new().await;
-        let rows = ["subscribed", "unsubscribed", "subscribed", "unsubscribed"].map(|state| format!("Ada@example.test,{state}\n"));
+        let rows = ["subscribed", "unsubscribed", "subscribed", "unsubscribed"]
+            .map(|state| format!("Ada@example.test,{state}\n"));
         desk.write("a.csv", format!("email,desired_state\n{}", rows.concat()));
         assert_eq!(counts(&desk.import("a.csv", &["--batch-size", batch_size]).await.json(0)), [4, 4, 0, 0]);
         assert_eq!(desk.newest_state("ada@example.test").await, "unsubscribed");

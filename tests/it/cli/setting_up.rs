@@ -3,6 +3,7 @@
 use hubferry::adapters::db::{self, Db};
 use hubspot_simulator::{AccountConfig, Simulator, SimulatorConfig};
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use super::{Desk, PORTAL, Run, counts};
 
@@ -20,7 +21,8 @@ impl Desk {
 /// A simulated HubSpot with one account of a random id.
 async fn hubspot() -> (Simulator, u64) {
     let portal = rand::random_range(1_000_000..1 << 50);
-    let config = SimulatorConfig { accounts: vec![AccountConfig::new(portal, PORTAL_TOKEN)], ..SimulatorConfig::default() };
+    let config =
+        SimulatorConfig { accounts: vec![AccountConfig::new(portal, PORTAL_TOKEN)], ..SimulatorConfig::default() };
     (Simulator::start(config).await.unwrap(), portal)
 }
 
@@ -34,8 +36,7 @@ async fn a_new_database_is_brought_to_the_examples_by_hand() {
     let desk = Desk::bare().await;
     let (simulator, portal) = hubspot().await;
     desk.sql.batch_execute("drop schema hubferry cascade").await.unwrap();
-    let before = desk.run(&["import", "a.csv", "--brand", "acme"]).await;
-    assert_eq!(before.code, Some(1));
+    assert!(desk.run(&["status"]).await.failure(1).contains("run `hubferry migrate`"));
 
     let applied = desk.run(&["migrate", "--json"]).await.json(0);
     assert!(applied["applied"].as_array().unwrap().len() as u64 >= applied["version"].as_u64().unwrap());
@@ -62,10 +63,24 @@ async fn a_new_database_is_brought_to_the_examples_by_hand() {
 }
 
 #[tokio::test]
+async fn watching_shows_it_again_until_nobody_reads() {
+    let desk = Desk::new().await;
+    let mut child = desk.command(&["status", "--watch", "--json"]).spawn().unwrap();
+    let mut looks = BufReader::new(child.stdout.take().unwrap()).lines();
+    for _ in 0..2 {
+        let look: Value = serde_json::from_str(&looks.next_line().await.unwrap().unwrap()).unwrap();
+        assert_eq!(look["portals"][0]["portal_id"], PORTAL.0);
+    }
+    drop(looks);
+    assert_eq!(child.wait().await.unwrap().code(), Some(0));
+}
+
+#[tokio::test]
 async fn a_property_that_is_not_unique_is_refused() {
     let desk = Desk::bare().await;
     let (simulator, portal) = hubspot().await;
-    let run = desk.with_hubspot(&simulator, &["portal", "init", &portal.to_string(), "--unique-property", "company"]).await;
+    let run =
+        desk.with_hubspot(&simulator, &["portal", "init", &portal.to_string(), "--unique-property", "company"]).await;
     assert!(run.failure(1).contains("need not be unique"), "{}", run.stderr);
     assert_eq!(desk.count("select count(*) from hubferry.portals").await, 0, "nothing is registered that can't work");
 }

@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::process::Child;
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStderr};
+use tokio_postgres::NoTls;
 
 use super::{Desk, Run, counts, import_arguments};
+use crate::servers::database_url;
 
 /// Enough batches that a run is still at work when it is stopped.
 const ROWS: usize = 4_000;
 
-const LIST: &str = "a.csv.rejected.csv";
+const LIST: &str = "a.rejected.csv";
 const PROGRESS: &str = "a.csv.hubferry-progress";
 
 /// Every tenth row is rejected.
@@ -47,7 +50,8 @@ async fn assert_complete(desk: &Desk, summary: &Value) {
     let [rows, accepted, replayed, rejected] = counts(summary);
     assert_eq!((rows, accepted + replayed, rejected), (4_000, 3_600, 400));
     assert_eq!(desk.requests().await, 3_600);
-    let lines: Vec<usize> = desk.read(LIST).lines().skip(1).map(|line| line.split(',').next().unwrap().parse().unwrap()).collect();
+    let lines: Vec<usize> =
+        desk.read(LIST).lines().skip(1).map(|line| line.split(',').next().unwrap().parse().unwrap()).collect();
     assert_eq!(lines, (1..=ROWS / 10).map(|number| number * 10 + 1).collect::<Vec<_>>());
     assert!(!desk.path(PROGRESS).exists());
 }
@@ -120,11 +124,72 @@ async fn a_database_that_breaks_the_connection_costs_no_row() {
     let desk = Desk::new().await;
     desk.write("a.csv", file("a"));
     let child = started(&desk, 20).await;
-    let broken = desk.count("select count(pg_terminate_backend(pid)) from pg_stat_activity
-                             where datname = current_database() and application_name = 'hubferry'");
+    let broken = desk.count(
+        "select count(pg_terminate_backend(pid)) from pg_stat_activity
+                             where datname = current_database() and application_name = 'hubferry'",
+    );
     assert_eq!(broken.await, 1);
     let run = Run::of(child.wait_with_output().await.unwrap());
     assert_complete(&desk, &run.json(3)).await;
+}
+
+/// Refuses new connections to this desk's database and ends those of the program; or takes them again.
+async fn close_database(desk: &Desk, is_closed: bool) {
+    let name: String = desk.sql.query_one("select current_database()::text", &[]).await.unwrap().get(0);
+    // A session can't close the database that it is in.
+    let (server, connection) = tokio_postgres::connect(&database_url(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    server.batch_execute(&format!("alter database {name} with allow_connections {}", !is_closed)).await.unwrap();
+    if is_closed {
+        let ended = "select pg_terminate_backend(pid) from pg_stat_activity
+                     where datname = current_database() and application_name = 'hubferry'";
+        desk.sql.batch_execute(ended).await.unwrap();
+    }
+}
+
+/// Reads what the program says until it says this.
+async fn wait_for(said: &mut Lines<BufReader<ChildStderr>>, text: &str) {
+    while !said.next_line().await.unwrap().expect("it ended before it said so").contains(text) {}
+}
+
+#[tokio::test]
+async fn a_database_that_is_away_for_a_while_is_waited_for() {
+    let desk = Desk::new().await;
+    desk.write("a.csv", file("a"));
+    let mut child = started(&desk, 20).await;
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    close_database(&desk, true).await;
+    wait_for(&mut said, "trying again in").await;
+    close_database(&desk, false).await;
+    let run = Run::of(child.wait_with_output().await.unwrap());
+    assert_complete(&desk, &run.json(3)).await;
+}
+
+#[tokio::test]
+async fn waiting_for_a_database_is_ended_by_whoever_asks_and_continued_later() {
+    let desk = Desk::new().await;
+    desk.write("a.csv", file("a"));
+    let mut child = started(&desk, 20).await;
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    close_database(&desk, true).await;
+    wait_for(&mut said, "trying again in").await;
+    signal(&child, "INT").await;
+    wait_for(&mut said, "continue by running the same command again").await;
+    assert_eq!(child.wait().await.unwrap().code(), Some(1));
+
+    close_database(&desk, false).await;
+    assert_complete(&desk, &desk.import("a.csv", &[]).await.json(3)).await;
+}
+
+#[tokio::test]
+async fn a_lost_list_of_rejected_rows_is_made_again() {
+    let desk = Desk::new().await;
+    desk.write("a.csv", file("a"));
+    started(&desk, 200).await.kill().await.unwrap();
+    std::fs::remove_file(desk.path(LIST)).unwrap();
+    let summary = desk.import("a.csv", &[]).await.json(3);
+    assert_eq!(summary["resumed_at_line"], Value::Null);
+    assert_complete(&desk, &summary).await;
 }
 
 #[tokio::test]
@@ -132,7 +197,8 @@ async fn a_database_that_is_away_is_told_without_its_password() {
     let desk = Desk::bare().await;
     desk.write("a.csv", "email,desired_state\nz@example.test,subscribed\n");
     let mut command = desk.command(&import_arguments("a.csv"));
-    let run = Run::of(command.env("HUBFERRY_DATABASE_URL", "postgres://user:secret@127.0.0.1:1/x").output().await.unwrap());
+    let run =
+        Run::of(command.env("HUBFERRY_DATABASE_URL", "postgres://user:secret@127.0.0.1:1/x").output().await.unwrap());
     let fault = run.failure(1);
     assert!(fault.contains("PostgreSQL is not reachable") && !fault.contains("secret"), "{fault}");
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Answer, BATCH, Intaking, subscribing, unsubscribing, with};
+use crate::accepting::accept;
 use crate::accepting::setting::{OTHER_BRAND, keyed};
 
 /// Requests in a batch, at most.
@@ -172,4 +173,26 @@ async fn a_full_batch_is_accepted_in_one_transaction_and_replayed_whole() {
     for (number, outcome) in again.iter().enumerate() {
         assert_eq!(*outcome, ("replayed".to_owned(), (number / 100 + 1).to_string()));
     }
+}
+
+/// Accepting twice in one transaction takes locks in an order of the application's own, so that even a batch, which takes
+/// them in the order of the keys, can get into a deadlock with it.
+#[tokio::test]
+async fn a_batch_that_was_chosen_as_the_victim_of_a_deadlock_is_accepted_all_the_same() {
+    let intake = Intaking::new().await;
+    let of = |key: &str| with(unsubscribing(&format!("{key}@example.test")), "/contact/key", json!(key));
+    outcomes(&intake, &[keyed("1", of("a")), keyed("2", of("z"))]).await;
+
+    let mut application = intake.setting.application().await;
+    let transaction = application.transaction().await.expect("a transaction");
+    accept(&transaction, "3", &of("z")).await.expect("accepted");
+    let crossing = async {
+        intake.setting.until_blocked().await;
+        let second = accept(&transaction, "4", &of("a")).await;
+        // Whoever notices first gives way, which is not always the batch.
+        if second.is_ok() { transaction.commit().await } else { transaction.rollback().await }.expect("an end");
+    };
+    let batch = [keyed("5", of("a")), keyed("6", of("z"))];
+    let (outcomes, ()) = tokio::join!(outcomes(&intake, &batch), crossing);
+    assert!(outcomes.iter().all(|(code, _)| code == "accepted"), "{outcomes:?}");
 }

@@ -1,7 +1,5 @@
 //! The database is away: "I could not check" is not "you are wrong".
 
-use std::time::Duration;
-
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, Request, header};
@@ -11,9 +9,7 @@ use secrecy::SecretString;
 use tokio::net::TcpListener;
 
 use super::{Answer, BATCH, Intaking, SINGLE, send, subscribing};
-
-/// The wait for a connection ends after a few seconds; a call that is still waiting after this waits for ever.
-const FAR_TOO_LONG: Duration = Duration::from_mins(1);
+use crate::accepting::setting::FAR_TOO_LONG;
 
 /// Every call that needs the database, with a token that nobody knows yet.
 async fn ask_everything(router: &Router) -> Vec<Answer> {

@@ -13,7 +13,6 @@ mod row;
 mod source;
 mod stop;
 
-use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Context as _;
@@ -40,9 +39,7 @@ const CONTINUE: &str = "continue by running the same command again";
 pub(crate) async fn run(args: ImportArgs, environment: Environment, json: bool) -> anyhow::Result<End> {
     let db = database(environment)?;
     let source = Source::open(&args)?;
-    let identity = db::database_identity(&*db.connection().await?)
-        .await
-        .context("the schema can't be read: run `hubferry migrate`")?;
+    let identity = db::database_identity(&*db.connection().await?).await?;
     let door = Door { db, stop: Stop::on_signal() };
     let started = Instant::now();
     let mut import = Import::begin(&args, &source, &identity)?;
@@ -64,12 +61,14 @@ impl<'a> Import<'a> {
     fn begin(args: &'a ImportArgs, source: &'a Source, database: &str) -> anyhow::Result<Self> {
         let hash = source.hash()?;
         let identity = progress::identity(args, &hash, database)?;
-        let path = args.rejected.clone().unwrap_or_else(|| beside(args, ".rejected.csv"));
-        let left = Progress::load(beside(args, ".hubferry-progress"), &identity);
+        let path = progress::path(&args.file);
+        let list = args.rejected.clone().unwrap_or_else(|| rejected::path(&args.file));
+        // Without the whole list of its rejected rows an import is not worth continuing: starting over makes it again.
+        let left =
+            Progress::load(path.clone(), &identity).filter(|left| rejected::is_whole(&list, left.rejected_bytes));
         let resumed_at_line = left.as_ref().map(|progress| progress.place.line);
-        let mut progress =
-            left.unwrap_or_else(|| Progress::new(beside(args, ".hubferry-progress"), identity, source.first_row()));
-        let rejected = RejectedList::open(path, &args.file, progress.rejected_bytes)?;
+        let mut progress = left.unwrap_or_else(|| Progress::new(path, identity, source.first_row()));
+        let rejected = RejectedList::open(list, &args.file, progress.rejected_bytes)?;
         progress.rejected_bytes = rejected.bytes();
         progress.save()?;
         if let Some(line) = resumed_at_line {
@@ -142,11 +141,4 @@ impl<'a> Import<'a> {
         output::result(json, &value, &text);
         Ok(if counts.rejected == 0 { End::Done } else { End::SomeRejected })
     }
-}
-
-/// A file beside the imported one.
-fn beside(args: &ImportArgs, suffix: &str) -> PathBuf {
-    let mut path = args.file.clone().into_os_string();
-    path.push(suffix);
-    path.into()
 }

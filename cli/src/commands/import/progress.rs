@@ -46,6 +46,13 @@ pub(super) struct Progress {
     path: PathBuf,
 }
 
+/// Beside the imported file, so that the same command finds it.
+pub(super) fn path(imported: &Path) -> PathBuf {
+    let mut path = imported.to_owned().into_os_string();
+    path.push(".hubferry-progress");
+    path.into()
+}
+
 /// Tells an import from every other whose progress must not be mistaken for its own.
 pub(super) fn identity(args: &ImportArgs, file: &FileHash, database: &str) -> anyhow::Result<String> {
     let all =

@@ -1,7 +1,7 @@
 //! The list of rejected rows: where and why, never what stood there.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
@@ -10,6 +10,19 @@ use hubferry::adapters::db::AcceptFault;
 use crate::end::Misuse;
 
 const HEADER: &str = "line,code,field,detail\n";
+
+/// Beside the imported file: `contacts.csv` has `contacts.rejected.csv`.
+pub(super) fn path(imported: &Path) -> PathBuf {
+    let is_csv = imported.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
+    let mut path = if is_csv { imported.with_extension("") } else { imported.to_owned() }.into_os_string();
+    path.push(".rejected.csv");
+    path.into()
+}
+
+/// Whether the list is still there, as long as it was left.
+pub(super) fn is_whole(path: &Path, bytes: u64) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.len() >= bytes)
+}
 
 /// An open list.
 pub(super) struct RejectedList {
@@ -31,10 +44,9 @@ impl RejectedList {
             .write(true)
             .open(&path)
             .with_context(|| cannot_write(&path))?;
-        let is_whole = keep > 0 && file.metadata().is_ok_and(|metadata| metadata.len() >= keep);
-        file.set_len(if is_whole { keep } else { 0 }).with_context(|| cannot_write(&path))?;
+        file.set_len(keep).with_context(|| cannot_write(&path))?;
         let mut bytes = file.seek(SeekFrom::End(0)).with_context(|| cannot_write(&path))?;
-        if !is_whole {
+        if bytes == 0 {
             file.write_all(HEADER.as_bytes()).with_context(|| cannot_write(&path))?;
             bytes = HEADER.len() as u64;
         }
@@ -85,25 +97,13 @@ fn check_is_ours(path: &Path, imported: &Path) -> anyhow::Result<()> {
     let Ok(existing) = File::open(path) else { return Ok(()) };
     let is_same = fs::canonicalize(path).ok() == fs::canonicalize(imported).ok();
     let mut first = String::new();
-    let read = BufReader::new(existing).take_line(&mut first);
+    let read = existing.take(HEADER.len() as u64).read_to_string(&mut first);
     let is_ours = read.is_ok() && (first.is_empty() || first == HEADER);
     ensure!(
         !is_same && is_ours,
         Misuse(format!("{} exists and is no list of rejected rows: name another file by --rejected", path.display()))
     );
     Ok(())
-}
-
-/// Reads one line of at most a header's length.
-trait TakeLine {
-    fn take_line(self, line: &mut String) -> std::io::Result<usize>;
-}
-
-impl TakeLine for BufReader<File> {
-    fn take_line(self, line: &mut String) -> std::io::Result<usize> {
-        use std::io::Read as _;
-        self.take(HEADER.len() as u64).read_line(line)
-    }
 }
 
 /// The column that a field of a request comes from.
@@ -149,6 +149,15 @@ mod tests {
         fs::write(&path, "email,brand\n").unwrap();
         assert!(RejectedList::open(path.clone(), &folder.path().join("contacts.csv"), 0).is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "email,brand\n");
+    }
+
+    #[test]
+    fn the_list_stands_beside_the_file() {
+        let list = |file: &str| path(Path::new(file)).display().to_string();
+        assert_eq!(
+            ["a/b.csv", "b.CSV", "b.txt", "b"].map(list),
+            ["a/b.rejected.csv", "b.rejected.csv", "b.txt.rejected.csv", "b.rejected.csv"]
+        );
     }
 
     #[test]

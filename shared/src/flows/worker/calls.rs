@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::adapters::budget::{Budget, BudgetError};
 use crate::adapters::hubspot::{Account, CALL_TIME_LIMIT, Call, Class, Sent};
-use crate::model::budget::{Bucket, Confirmation, Coverage, Lane, RateHeaders, Refusal, Reservation, Reserved};
+use crate::model::budget::{Bucket, Confirmation, Lane, RateHeaders, Refusal, Reservation, Reserved};
 use crate::model::ids::EventId;
 
 use super::lease::Lease;
@@ -27,7 +27,7 @@ pub(super) enum NotCalled {
     NotOurs,
 }
 
-/// When a reservation was granted, calls may be made until it ends.
+/// What was granted, and what has been made of it.
 pub(super) struct Calls<'a> {
     pub(super) account: Account<'a>,
     budget: &'a Budget,
@@ -38,14 +38,20 @@ pub(super) struct Calls<'a> {
     state: Mutex<State>,
 }
 
+#[derive(Default)]
 struct State {
+    /// The plan's own reservation first, then one for each call more.
+    grants: Vec<Grant>,
+    stopped: bool,
+    rate: Option<RateHeaders>,
+}
+
+/// A reservation, what is left of it, and until when it may be used.
+struct Grant {
     reservation: Reservation,
     left: u32,
     must_finish_by: Instant,
     finished: Vec<Instant>,
-    stopped: bool,
-    rate: Option<RateHeaders>,
-    made: u64,
 }
 
 /// How long an answer of the budget that can't be had is waited for before the event comes round again.
@@ -61,30 +67,26 @@ impl<'a> Calls<'a> {
         lease: &'a Lease,
         deadline: Instant,
     ) -> Result<Self, NotCalled> {
-        let (reservation, must_finish_by) = granted(budget, &bucket, lane, calls, deadline).await?;
-        let state = State {
-            left: reservation.calls,
-            reservation,
-            must_finish_by,
-            finished: Vec::new(),
-            stopped: false,
-            rate: None,
-            made: 0,
-        };
+        let grant = granted(budget, &bucket, lane, calls, deadline).await?;
+        let state = State { grants: vec![grant], ..State::default() };
         Ok(Self { account, budget, bucket, lane, lease, deadline, state: Mutex::new(state) })
+    }
+
+    /// Reserves calls beyond the plan's, for a batch that has to be split.
+    pub(super) async fn reserve_more(&self, calls: u32) -> Result<(), NotCalled> {
+        let grant = granted(self.budget, &self.bucket, self.lane, calls, self.deadline).await?;
+        self.state().grants.push(grant);
+        Ok(())
     }
 
     /// Makes one paid call, unless it could outlive what it was paid from.
     pub(super) async fn make<T>(&self, call: impl Future<Output = Call<T>>) -> Result<Call<T>, NotCalled> {
-        self.take_token()?;
+        let grant = self.take_token()?;
         let call = call.await;
         let mut state = self.state();
         match call.sent {
-            Sent::Maybe => {
-                state.finished.push(call.finished_at);
-                state.made += 1;
-            }
-            Sent::No => state.left += 1,
+            Sent::Maybe => state.grants[grant].finished.push(call.finished_at),
+            Sent::No => state.grants[grant].left += 1,
         }
         if call.rate != RateHeaders::default() {
             state.rate = Some(call.rate);
@@ -100,7 +102,8 @@ impl<'a> Calls<'a> {
         self.lease.holds(event)
     }
 
-    fn take_token(&self) -> Result<(), NotCalled> {
+    /// Takes a token of a grant that lasts long enough; returns which grant.
+    fn take_token(&self) -> Result<usize, NotCalled> {
         if !self.lease.outlives(CALL_TIME_LIMIT) {
             return Err(NotCalled::NoTime);
         }
@@ -108,46 +111,25 @@ impl<'a> Calls<'a> {
         if state.stopped {
             return Err(NotCalled::Stopped);
         }
-        if Instant::now() + CALL_TIME_LIMIT > state.must_finish_by {
-            return Err(NotCalled::NoTime);
-        }
-        state.left = state.left.checked_sub(1).ok_or(NotCalled::NoBudget(WITHOUT_BUDGET))?;
-        Ok(())
-    }
-
-    /// Reserves further calls, for a batch that has to be split. What is left of the old reservation is given back first.
-    pub(super) async fn extend(&self, calls: u32) -> Result<(), NotCalled> {
-        if self.state().left >= calls {
-            return Ok(());
-        }
-        self.settle().await;
-        let (reservation, must_finish_by) = granted(self.budget, &self.bucket, self.lane, calls, self.deadline).await?;
-        let mut state = self.state();
-        state.left = reservation.calls;
-        state.reservation = reservation;
-        state.must_finish_by = must_finish_by;
-        Ok(())
+        let ends = Instant::now() + CALL_TIME_LIMIT;
+        let usable = |grant: &Grant| grant.left > 0 && ends <= grant.must_finish_by;
+        let index = state.grants.iter().position(usable).ok_or(NotCalled::NoTime)?;
+        state.grants[index].left -= 1;
+        Ok(index)
     }
 
     /// Stamps what was called, gives back what was not, and passes on what HubSpot said about the window. Returns the number
-    /// of calls made since the last time.
+    /// of calls made.
     ///
-    /// When Redis is away nothing is lost: the tokens stay held until the reservation's deadline and a window more.
+    /// When Redis is away nothing is lost: the tokens stay held until each reservation's deadline and a window more.
     pub(super) async fn settle(&self) -> u64 {
-        let (reservation, ages, rate, made) = {
-            let mut state = self.state();
-            let now = Instant::now();
-            let ages: Vec<Duration> = state.finished.drain(..).map(|finished| now - finished).collect();
-            state.left = 0;
-            (state.reservation.clone(), ages, state.rate.take(), std::mem::take(&mut state.made))
-        };
-        match self.budget.finish(&reservation, &ages).await {
-            Ok(settlement) => {
-                self.state().stopped |= settlement.frozen_for.is_some() || settlement.coverage != Coverage::Reserved;
-            }
-            // Nothing is given back then: what was called stays held until the reservation's deadline and a window more.
-            Err(error) => {
-                tracing::warn!(portal.id = reservation.bucket.portal_id.0, error = %error, "Calls could not be settled.");
+        let State { grants, rate, .. } = std::mem::take(&mut *self.state());
+        let mut made = 0;
+        for grant in grants {
+            made += grant.finished.len() as u64;
+            let ages: Vec<Duration> = grant.finished.iter().map(Instant::elapsed).collect();
+            if let Err(error) = self.budget.finish(&grant.reservation, &ages).await {
+                tracing::warn!(portal.id = self.bucket.portal_id.0, error = %error, "Calls could not be settled.");
             }
         }
         if let Some(rate) = rate
@@ -159,7 +141,7 @@ impl<'a> Calls<'a> {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic between two fields can't happen: every section below assigns and returns.
+        // A panic between two fields can't happen: every section above assigns and returns.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -168,7 +150,7 @@ impl<'a> Calls<'a> {
 /// than this is not begun. The shorter, the sooner others can count on the tokens.
 const HOLD: Duration = Duration::from_secs(30);
 
-/// Reserves, waits for the slot, confirms. Returns the reservation and when its last call must have finished.
+/// Reserves, waits for the slot, confirms.
 ///
 /// Every wait is one that the budget named, and ends before the deadline leaves too little time for the work.
 async fn granted(
@@ -177,7 +159,7 @@ async fn granted(
     lane: Lane,
     calls: u32,
     deadline: Instant,
-) -> Result<(Reservation, Instant), NotCalled> {
+) -> Result<Grant, NotCalled> {
     loop {
         let now = Instant::now();
         let left = deadline.saturating_duration_since(now);
@@ -193,7 +175,7 @@ async fn granted(
                     tokio::time::sleep(reservation.start_in).await;
                     confirm(budget, &reservation).await?;
                 }
-                return Ok((reservation, must_finish_by));
+                return Ok(Grant { left: reservation.calls, reservation, must_finish_by, finished: Vec::new() });
             }
             Ok(Reserved::Refused { retry_in, reason: Refusal::Full }) if retry_in < max_wait => {
                 tokio::time::sleep(retry_in).await;

@@ -3,13 +3,15 @@
 with
 asked as (select distinct id as event_id from unnest($1::uuid[]) as id),
 -- Rows a worker may take: published, or left behind by a worker that died. A row that waits for its time is left waiting.
+-- A locked row is waited for and not skipped: its dispatcher may just be marking it, and its message comes only once. Every
+-- statement that waits for these rows locks them in the order of their ids, so that none waits in a circle.
 takeable as (
     select e.*
     from hubferry.outbox_events e join asked using (event_id)
     where e.status in ('publishing', 'queued')
        or (e.status = 'processing' and e.lease_expires_at < (select clock_timestamp()))
     order by e.event_id
-    for update of e skip locked
+    for update of e
 ),
 placed as (
     select t.event_id, t.portal_id, t.status as was, s.contact_key, t.sequence < s.last_sequence as outdated

@@ -10,6 +10,14 @@ verdicts as (
     from unnest($2::uuid[], $3::text[], $4::bigint[], $5::boolean[], $6::text[], $7::text[], $20::text[])
         as v (event_id, status, due_in_ms, charged, error_code, error_summary, desired_state)
 ),
+-- In the order of the id, as a claim locks them.
+owned as (
+    select v.*
+    from hubferry.outbox_events e join verdicts v using (event_id)
+    where e.status = 'processing' and e.lease_token = $1
+    order by e.event_id
+    for update of e
+),
 finished as (
     update hubferry.outbox_events e
     set status = v.status,
@@ -18,8 +26,8 @@ finished as (
         finished_at = case when v.status <> 'retry' then clock_timestamp() end,
         last_error_code = v.error_code, last_error_summary = v.error_summary,
         lease_token = null, lease_expires_at = null
-    from verdicts v
-    where e.event_id = v.event_id and e.status = 'processing' and e.lease_token = $1
+    from owned v
+    where e.event_id = v.event_id
     returning e.event_id, e.stream_id, e.sequence, v.status, v.desired_state
 ),
 -- Forward, never back.

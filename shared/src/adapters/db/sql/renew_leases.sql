@@ -1,6 +1,14 @@
 -- Renews the leases of a running batch, events and contacts alike, and says which events it still holds.
 -- $1 lease token, $2 lease in ms, $3 event ids; in the same order: $4 portal ids, $5 contact keys.
 with
+-- Events first and contacts second, each in order, as a claim locks them.
+events as (
+    select e.event_id
+    from hubferry.outbox_events e
+    where e.event_id = any ($3::uuid[]) and e.status = 'processing' and e.lease_token = $1
+    order by e.event_id
+    for update of e
+),
 contacts as (
     select l.portal_id, l.contact_key
     from hubferry.contact_links l join unnest($4::bigint[], $5::text[]) as mine (portal_id, contact_key) using (portal_id, contact_key)
@@ -16,5 +24,6 @@ renewed_contacts as (
 )
 update hubferry.outbox_events e
 set lease_expires_at = clock_timestamp() + $2::bigint * interval '1 ms'
-where e.event_id = any ($3::uuid[]) and e.status = 'processing' and e.lease_token = $1
+from events
+where e.event_id = events.event_id
 returning e.event_id

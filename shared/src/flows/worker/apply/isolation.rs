@@ -32,7 +32,7 @@ impl<'a, T: Planned> Parts<'a, T> {
             if !std::mem::replace(&mut self.sent_any, true) {
                 return Some(rows);
             }
-            match calls.extend(1).await {
+            match calls.reserve_more(1).await {
                 Ok(()) => return Some(rows),
                 Err(reason) => results.extend(rows.iter().map(|row| not_called(row.operation(), reason.clone()))),
             }
