@@ -80,7 +80,7 @@ declare
     chosen integer;
 begin
     -- One activation a product at a time.
-    perform from hubferry.products p where p.brand = of_brand and p.product = of_product for update;
+    perform from hubferry.products p where p.brand = of_brand and p.product = of_product for no key update;
     select m.version into chosen from hubferry.mappings m
     where m.brand = of_brand and m.product = of_product and (wanted is null or m.version = wanted)
     order by m.version desc limit 1;

@@ -2,11 +2,14 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+mod accepting;
 mod budget;
 mod cases;
+mod cli;
 mod dispatcher;
 mod documentation;
 mod hubspot_client;
+mod intake;
 mod main_job;
 mod postgres_proxy;
 mod program;

@@ -235,7 +235,8 @@ impl World {
     /// Returns once a statement in this world's database waits for a lock.
     pub(crate) async fn somebody_waits_for_a_lock(&self) {
         let connection = self.db.connection().await.unwrap();
-        let sql = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+        let sql =
+            "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
         while connection.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == 0 {
             tokio::task::yield_now().await;
         }

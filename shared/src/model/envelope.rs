@@ -131,8 +131,12 @@ pub fn open(
         return Err(OpenError::BadSignature);
     }
     let parsed: Body = serde_json::from_str(body).map_err(|_| OpenError::BadBody)?;
-    // The signed id must be the body's own: a genuine signature of one event must not carry another.
-    if parsed.v == VERSION && parsed.event_id.to_string() == id { Ok(parsed.event_id) } else { Err(OpenError::BadBody) }
+    // The signed id must be the body's own: a genuine signature of one event must not carry another. Compared as values.
+    if parsed.v == VERSION && id.parse() == Ok(parsed.event_id.0) {
+        Ok(parsed.event_id)
+    } else {
+        Err(OpenError::BadBody)
+    }
 }
 
 fn is_signed(body: &str, id: &str, timestamp: &str, signatures: &str, keys: &SigningKeys) -> bool {

@@ -1,6 +1,7 @@
 //! Pure decisions: time, randomness and ids are arguments, and nothing here does I/O.
 
 pub mod budget;
+pub mod email;
 pub mod envelope;
 pub mod ids;
 pub mod mapping;

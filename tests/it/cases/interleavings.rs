@@ -23,7 +23,8 @@ const MOST_TURNS: u32 = 300;
 
 /// A decision about contact `n`, to be seen in a property and in the status.
 fn decision(n: u64, name: &str, state: &str, product: &str) -> Value {
-    let contact = json!({"key": format!("c{n}"), "email": format!("c{n}@example.test"), "properties": {"firstname": name}});
+    let contact =
+        json!({"key": format!("c{n}"), "email": format!("c{n}@example.test"), "properties": {"firstname": name}});
     with(request("unused@example.test", state), json!({"contact": contact, "product": product}))
 }
 
@@ -115,6 +116,9 @@ async fn expect_last_word(world: &World, changes: &[Value]) {
             .filter(|change| change["email"] == email.as_str() && change["subscription_id"] == subscription_type)
             .map(|change| &change["status"]["state"])
             .collect();
-        assert!(written.len() <= 2 && written.is_sorted_by_key(|state| state.as_str() == Some("UNSUBSCRIBED")), "{email}: {written:?}");
+        assert!(
+            written.len() <= 2 && written.is_sorted_by_key(|state| state.as_str() == Some("UNSUBSCRIBED")),
+            "{email}: {written:?}"
+        );
     }
 }

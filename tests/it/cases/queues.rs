@@ -104,7 +104,8 @@ async fn a_message_that_is_in_its_batch_twice_is_worked_once() {
         .collect();
     let (response, summary) = world.worker.handle(batch(&twice), soon()).await.unwrap();
     assert_eq!((summary.messages, summary.claimed, summary.synced), (8, 3, 3));
-    let named: BTreeSet<String> = response.batch_item_failures.into_iter().map(|failure| failure.item_identifier).collect();
+    let named: BTreeSet<String> =
+        response.batch_item_failures.into_iter().map(|failure| failure.item_identifier).collect();
     assert_eq!(named, ["m3".to_owned(), "m3again".to_owned()].into(), "both copies of what is not known yet");
     assert_eq!(world.hubspot.stats().calls("contacts.batch_upsert"), 1);
     assert_eq!(world.unfinished().await, 0);
@@ -183,7 +184,9 @@ async fn a_message_that_is_no_envelope_ends_without_a_trace_and_alone() {
     ];
     let mut records: Vec<Value> = no_envelopes.iter().map(|sealed| record("bad", sealed, 1)).collect();
     records.push(json!({"messageId": "bad"}));
-    records.push(json!({"messageId": "bad", "body": one.body, "messageAttributes": {"webhook-id": {"dataType": "Binary"}}}));
+    records.push(
+        json!({"messageId": "bad", "body": one.body, "messageAttributes": {"webhook-id": {"dataType": "Binary"}}}),
+    );
     let bad = records.len() as u64;
     records.push(record("good", &sealed(ids[2]), 1));
     let (response, summary) = world.worker.handle(batch(&records), soon()).await.unwrap();
@@ -278,7 +281,8 @@ async fn a_portal_without_calls_for_the_day_charges_nobody_and_delivers_everythi
     }
     assert_eq!(world.hubspot.stats().total, calls);
     expect_nothing_lost_or_charged(&world, 600).await;
-    let wait = "select min(extract(epoch from next_attempt_at - clock_timestamp()))::bigint from hubferry.outbox_events";
+    let wait =
+        "select min(extract(epoch from next_attempt_at - clock_timestamp()))::bigint from hubferry.outbox_events";
     assert!(ask::<i64>(&world, wait).await > 3000, "nobody knocks every few seconds for a day");
 
     world.hubspot.clear_faults();
@@ -315,7 +319,9 @@ fn a_sandbox_that_was_frozen_works_off_its_next_batch_as_if_nothing_had_been() {
         assert_eq!((summary.synced, summary.retried, summary.snoozed), (20, 0, 0), "{round}");
         // Nothing goes on after the answer: there is nothing that a freeze could interrupt.
         let calls = world.hubspot.stats().total;
-        sandbox.block_on(async { tokio::time::timeout(Duration::from_millis(50), std::future::pending::<()>()).await.unwrap_err() });
+        sandbox.block_on(async {
+            tokio::time::timeout(Duration::from_millis(50), std::future::pending::<()>()).await.unwrap_err()
+        });
         assert_eq!(world.hubspot.stats().total, calls);
         // Frozen: nobody in the sandbox notices that its connections end.
         outside.block_on(async {

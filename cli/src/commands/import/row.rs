@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io;
 
 use hubferry::adapters::db::AcceptFault;
+use hubferry::model::email::with_ascii_domain;
 use serde_json::{Map, Value};
 
 use super::header::{Column, Header};
@@ -88,7 +89,8 @@ impl RowRules<'_> {
             }
             let trimmed = || Value::from(cell.trim());
             match column {
-                Column::Email => contact.insert("email".into(), ascii_domain(cell.trim()).into()),
+                Column::Email => contact
+                    .insert("email".into(), with_ascii_domain(&cell).unwrap_or_else(|| cell.trim().to_owned()).into()),
                 Column::Key => contact.insert(column.name(), trimmed()),
                 Column::Property(name) => properties.insert(name.clone(), cell.into()),
                 Column::LegalBasis | Column::Explanation | Column::GivenAt => consent.insert(column.name(), trimmed()),
@@ -181,16 +183,6 @@ fn spanning(lines: u64) -> String {
 
 fn fault(code: &str, field: &str, detail: &str) -> AcceptFault {
     AcceptFault { code: code.into(), field: field.into(), detail: detail.into() }
-}
-
-/// An address with its domain in ASCII, if the domain is international and can be written so.
-fn ascii_domain(email: &str) -> String {
-    match email.rsplit_once('@') {
-        Some((local, domain)) if !domain.is_ascii() => {
-            idna::domain_to_ascii(domain).map_or_else(|_| email.to_owned(), |domain| format!("{local}@{domain}"))
-        }
-        _ => email.to_owned(),
-    }
 }
 
 #[cfg(test)]

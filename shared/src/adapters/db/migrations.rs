@@ -66,6 +66,12 @@ async fn connect(url: &SecretString) -> anyhow::Result<Client> {
 
 async fn migrate_under_lock(client: &mut Client) -> anyhow::Result<MigrationSummary> {
     client.execute("select pg_advisory_lock($1)", &[&LOCK_KEY]).await.context("the migration lock can't be taken")?;
+    let encoding: String =
+        client.query_one("show server_encoding", &[]).await.context("the encoding can't be asked for")?.get(0);
+    anyhow::ensure!(
+        encoding == "UTF8",
+        "the database has the encoding {encoding}; hubferry needs UTF8: create it anew"
+    );
     client.batch_execute("create schema if not exists hubferry").await.context("the schema can't be created")?;
     let mut runner: Runner = embedded::migrations::runner();
     runner.set_migration_table_name(HISTORY_TABLE);

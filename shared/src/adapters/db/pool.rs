@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime};
 use secrecy::{ExposeSecret, SecretString};
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, NoTls, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -25,6 +25,10 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 
 /// Unacknowledged data closes the connection after this.
 const UNACKNOWLEDGED_LIMIT: Duration = Duration::from_secs(8);
+
+/// Asked of a connection before it is used again; an error discards it. After a failover a connection may lead to a server
+/// that answers everything and takes no writes, so it is asked for exactly that: such a server divides by zero.
+const STILL_WRITES: &str = "select 1 / (current_setting('transaction_read_only') = 'off')::integer";
 
 /// A pool of connections to one database.
 #[derive(Clone)]
@@ -46,7 +50,7 @@ impl Db {
     /// Prepares a pool of at most `connections`; connects on first use. Errors: a URL that can't be read.
     pub fn new(url: &SecretString, connections: usize) -> anyhow::Result<Self> {
         let config = config(url)?;
-        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Verified };
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Custom(STILL_WRITES.to_owned()) };
         let manager = match config.get_ssl_mode() {
             SslMode::Require => Manager::from_config(config, tls()?, recycling),
             _ => Manager::from_config(config, NoTls, recycling),
@@ -87,6 +91,7 @@ pub(super) fn config(url: &SecretString) -> anyhow::Result<Config> {
     )?;
     config
         .application_name("hubferry")
+        .target_session_attrs(TargetSessionAttrs::ReadWrite)
         .connect_timeout(CONNECT_TIME_LIMIT)
         .keepalives_idle(KEEPALIVE_IDLE)
         .tcp_user_timeout(UNACKNOWLEDGED_LIMIT);

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::problem::Problem;
 use super::tokens::Brands;
 use crate::adapters::db::AcceptFault;
+use crate::model::email::with_ascii_domain;
 
 /// A request that the database is not shown, and why.
 pub(super) struct Faulty(pub(super) AcceptFault);
@@ -106,7 +107,7 @@ pub(super) fn prepare(request: &mut Value) -> Option<Faulty> {
         return Some(Faulty(AcceptFault { code: "invalid_request".into(), field: String::new(), detail }));
     }
     if let Some(Value::String(email)) = request.pointer_mut("/contact/email")
-        && let Some(ascii) = ascii_domain(email)
+        && let Some(ascii) = with_ascii_domain(email)
     {
         *email = ascii;
     }
@@ -124,15 +125,6 @@ fn nul_field(value: &Value, path: &str) -> Option<String> {
         }),
         _ => None,
     }
-}
-
-/// The address with its domain in ASCII, if the domain is international and can be written so.
-fn ascii_domain(email: &str) -> Option<String> {
-    let (local, domain) = email.trim().rsplit_once('@')?;
-    if domain.is_ascii() {
-        return None;
-    }
-    Some(format!("{local}@{}", idna::domain_to_ascii(domain).ok()?))
 }
 
 /// The caller's W3C trace context, or a new one: one trace from here to HubSpot's answer.
@@ -165,13 +157,6 @@ mod tests {
     fn malformed_json_is_named_by_line_and_column() {
         let problem = parse(b"{\n  \"brand\": }").unwrap_err().to_json();
         assert_eq!(problem["detail"], "the body can't be read as JSON: expected value at line 2 column 12");
-    }
-
-    #[test]
-    fn an_international_domain_becomes_ascii_and_an_ordinary_one_is_left_alone() {
-        assert_eq!(ascii_domain("Ann@exämple.example.test").as_deref(), Some("Ann@xn--exmple-cua.example.test"));
-        assert_eq!(ascii_domain("ann@example.test"), None);
-        assert_eq!(ascii_domain("nobody"), None);
     }
 
     #[test]

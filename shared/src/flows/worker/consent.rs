@@ -50,7 +50,7 @@ impl Worker {
                 Finding::Unknown(result) => settled.push((change.operation.clone(), result.clone())),
                 Finding::OptOut(at) => match &ours {
                     Err(_) => settled.push((change.operation.clone(), OperationResult::Unknown)),
-                    Ok(ours) if is_ours(&query(portal, change), at, ours) => write.push(change),
+                    Ok(ours) if is_ours(portal, change, at, ours) => write.push(change),
                     Ok(_) => settled.push((change.operation.clone(), OperationResult::RemoteOptOut)),
                 },
             }
@@ -154,11 +154,17 @@ fn query(portal: &PortalSettings, change: &StatusChange) -> OptOutQuery {
     }
 }
 
-/// Ours if HubSpot's answer named this very instant, or if the answer was lost and the instant lies where that call did.
-fn is_ours(query: &OptOutQuery, at: Option<Timestamp>, ours: &HashMap<OptOutQuery, Vec<OptOut>>) -> bool {
-    let (Some(at), Some(written)) = (at, ours.get(query)) else { return false };
+/// Ours if HubSpot's answer named this very instant, or if the answer was lost and the instant lies where that call did; and
+/// if it was decided before the consent: of several products that share a subscription type, another one may have opted out since.
+fn is_ours(
+    portal: &PortalSettings,
+    change: &StatusChange,
+    at: Option<Timestamp>,
+    ours: &HashMap<OptOutQuery, Vec<OptOut>>,
+) -> bool {
+    let (Some(at), Some(written)) = (at, ours.get(&query(portal, change))) else { return false };
     let call = SignedDuration::try_from(CALL_TIME_LIMIT).unwrap_or(SignedDuration::ZERO);
-    written.iter().any(|opt_out| {
+    written.iter().filter(|opt_out| opt_out.accepted_at < change.accepted_at).any(|opt_out| {
         let lost = || opt_out.started_at - CLOCK_SKEW..=opt_out.started_at + call + CLOCK_SKEW;
         opt_out.remote_at.map_or_else(|| lost().contains(&at), |remote_at| remote_at == at)
     })

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::{Membership, MembershipChange, Operation, Plan, StatusChange, Upsert};
 use crate::model::ids::{ContactKey, EventId};
 use crate::model::mapping::{PropertySource, Targets};
-use crate::model::subscription::{ClaimedEvent, Contact};
+use crate::model::subscription::{ClaimedEvent, Contact, DesiredState};
 
 /// Key of the operation that writes a contact's properties.
 const CONTACT_OPERATION: &str = "contact";
@@ -19,7 +19,9 @@ pub(super) type Group<'a> = Vec<&'a ClaimedEvent>;
 /// Contacts in the order of their first event, each with its events, oldest first.
 pub(super) fn groups(events: &[ClaimedEvent]) -> Vec<Group<'_>> {
     let mut oldest_first: Vec<&ClaimedEvent> = events.iter().collect();
-    oldest_first.sort_by_key(|event| (event.accepted_at, event.event_id));
+    // Of decisions of one instant an opt-out counts as the newest.
+    let opts_out = |event: &ClaimedEvent| event.payload.desired_state == DesiredState::Unsubscribed;
+    oldest_first.sort_by_key(|event| (event.accepted_at, opts_out(event), event.event_id));
     let mut places: HashMap<&ContactKey, usize> = HashMap::new();
     let mut groups: Vec<Group<'_>> = Vec::new();
     for event in oldest_first {
@@ -94,6 +96,7 @@ fn add_statuses(plan: &mut Plan, group: &Group<'_>) {
                 business_unit: payload.mapping.targets.business_unit,
                 state,
                 consent: payload.consent.clone(),
+                accepted_at: event.accepted_at,
             });
         }
     }

@@ -4,6 +4,8 @@ mod build;
 
 use std::collections::{BTreeMap, HashSet};
 
+use jiff::Timestamp;
+
 use super::ids::{ContactKey, EventId, RecordId};
 use super::subscription::{ClaimedEvent, Consent, DesiredState};
 
@@ -64,6 +66,8 @@ pub struct StatusChange {
     pub state: DesiredState,
     /// How the contact agreed.
     pub consent: Option<Consent>,
+    /// When the decision was accepted.
+    pub accepted_at: Timestamp,
 }
 
 /// Joins or leaves one segment.

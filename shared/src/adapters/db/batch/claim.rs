@@ -81,6 +81,8 @@ fn claimed_event(
     let Ok(payload) = serde_json::from_value(column::<Value>(row, CLAIM, "payload")?) else {
         return Ok(Err("unreadable_payload"));
     };
+    // An instant beyond what a timestamp here can say: nobody but a person at the database writes one.
+    let Ok(accepted_at) = column(row, CLAIM, "created_at") else { return Ok(Err("unreadable_time")) };
     let Some(lane) = EventLane::parse(column(row, CLAIM, "lane")?) else { return Ok(Err("unknown_lane")) };
     let receipts: Option<Value> = column(row, CLAIM, "receipts")?;
     let properties = serde_json::from_value(column::<Value>(row, CLAIM, "properties")?);
@@ -91,7 +93,7 @@ fn claimed_event(
         portal_id,
         lane,
         process_attempts: column(row, CLAIM, "process_attempts")?,
-        accepted_at: column(row, CLAIM, "created_at")?,
+        accepted_at,
         contact: Contact {
             key: ContactKey(column(row, CLAIM, "contact_key")?),
             email: column(row, CLAIM, "email")?,

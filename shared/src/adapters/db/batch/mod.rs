@@ -163,6 +163,8 @@ pub struct OptOutQuery {
 pub struct OptOut {
     /// Which.
     pub query: OptOutQuery,
+    /// When the decision to opt out was accepted.
+    pub accepted_at: Timestamp,
     /// The call began after this.
     pub started_at: Timestamp,
     /// HubSpot's instant of the change, if its answer arrived.

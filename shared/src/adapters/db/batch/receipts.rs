@@ -53,6 +53,7 @@ pub async fn own_opt_outs(client: &impl GenericClient, queries: &[OptOutQuery]) 
                     contact_key: ContactKey(column(row, STATEMENT, "contact_key")?),
                     operation_key: column(row, STATEMENT, "operation_key")?,
                 },
+                accepted_at: column(row, STATEMENT, "accepted_at")?,
                 started_at: column(row, STATEMENT, "started_at")?,
                 remote_at: column(row, STATEMENT, "remote_at")?,
             })

@@ -20,8 +20,9 @@ placed as (
 -- One writer a contact and portal. In the order of the key, so that two claims wait for each other and never deadlock.
 leased as (
     insert into hubferry.contact_links as l (portal_id, contact_key, lease_token, lease_expires_at)
-    select distinct p.portal_id, p.contact_key, $2::uuid, clock_timestamp() + $3::bigint * interval '1 ms'
-    from placed p where not p.outdated
+    select p.portal_id, p.contact_key, $2::uuid, clock_timestamp() + $3::bigint * interval '1 ms'
+    -- Distinct before the time is added, which differs from row to row.
+    from (select distinct portal_id, contact_key from placed where not outdated) as p
     order by p.portal_id, p.contact_key
     on conflict (portal_id, contact_key) do update
         set lease_token = excluded.lease_token, lease_expires_at = clock_timestamp() + $3::bigint * interval '1 ms'
