@@ -214,11 +214,11 @@ mod tests {
         let mut environment = Environment::of([
             ("HUBFERRY_HUBSPOT_TOKEN", "a"),
             ("HUBFERRY_HUBSPOT_TOKEN_4711", " "),
-            ("HUBFERRY_HUBSPOT_TOKEN_ACME", "b"),
+            ("HUBFERRY_HUBSPOT_TOKEN_acme", "b"),
         ]);
         assert!(environment.hubspot().unwrap().tokens.by_portal.is_empty());
         let ConfigError(faults) = environment.finish().unwrap_err();
-        assert_eq!(faults, ["HUBFERRY_HUBSPOT_TOKEN_ACME does not end with a portal id"]);
+        assert_eq!(faults, ["HUBFERRY_HUBSPOT_TOKEN_acme does not end with a portal id"]);
     }
 
     #[test]

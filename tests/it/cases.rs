@@ -25,7 +25,7 @@ const SIGNING_KEY: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 const BUSY: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(4));
 
 /// A wait that is longer than this has no end.
-const FAR_TOO_LONG: Duration = Duration::from_secs(60);
+const FAR_TOO_LONG: Duration = Duration::from_mins(1);
 
 fn events(accepted: &[Accepted]) -> Vec<EventId> {
     accepted.iter().map(|accepted| EventId(accepted.event_id)).collect()

@@ -82,6 +82,7 @@ async fn in_no_interleaving_of_two_workers_does_an_older_state_follow_a_newer_on
     world.drain().await;
 
     let changes = recorded.changes();
+    let mut overtaken = 0;
     for n in 0..INTERLEAVINGS {
         let email = format!("c{n}@example.test");
         let names: Vec<&str> = changes
@@ -91,9 +92,14 @@ async fn in_no_interleaving_of_two_workers_does_an_older_state_follow_a_newer_on
             .collect();
         assert!(names.is_sorted_by_key(|name| *name == "newer"), "{n}: {names:?}");
         assert_eq!(names.last(), Some(&"newer"), "{n}");
+        overtaken += u64::from(!names.contains(&"older"));
         let contact = world.hubspot.contact_by_email(&email).unwrap();
         assert_eq!(contact.get("firstname"), Some("newer"), "{n}");
     }
+    assert!(
+        (1..INTERLEAVINGS).contains(&overtaken),
+        "{overtaken}: both ways of being first are among the interleavings"
+    );
     expect_last_word(world, &changes).await;
 }
 

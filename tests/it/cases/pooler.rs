@@ -39,6 +39,8 @@ pub(super) async fn before(database_url: &str) -> String {
 /// The client logs in to a session of its own, and gives it to all when it is ready.
 async fn serve(mut client: TcpStream, server: String, sessions: Sessions) -> io::Result<()> {
     let mut own = TcpStream::connect(server).await?;
+    own.set_nodelay(true)?;
+    client.set_nodelay(true)?;
     let mut start = vec![0; 4];
     client.read_exact(&mut start).await?;
     read_rest(&mut client, &mut start, 0).await?;

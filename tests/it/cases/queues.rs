@@ -270,7 +270,7 @@ async fn a_portal_without_calls_for_the_day_charges_nobody_and_delivers_everythi
     let world = World::new().await;
     let body = json!({"status": "error", "message": "You have reached your daily limit.", "policyName": "DAILY"});
     world.hubspot.add_fault(Fault::always(Action::respond(429, body)));
-    world.accept(people(600)).await;
+    world.accept(people(300)).await;
     world.step().await;
     let calls = world.hubspot.stats().total;
     assert!((1..30).contains(&calls), "{calls} calls after the quota was used up");
@@ -280,7 +280,7 @@ async fn a_portal_without_calls_for_the_day_charges_nobody_and_delivers_everythi
         assert_eq!((worked.calls, worked.retried, worked.dead), (0, 0, 0));
     }
     assert_eq!(world.hubspot.stats().total, calls);
-    expect_nothing_lost_or_charged(&world, 600).await;
+    expect_nothing_lost_or_charged(&world, 300).await;
     let wait =
         "select min(extract(epoch from next_attempt_at - clock_timestamp()))::bigint from hubferry.outbox_events";
     assert!(ask::<i64>(&world, wait).await > 3000, "nobody knocks every few seconds for a day");
@@ -290,7 +290,7 @@ async fn a_portal_without_calls_for_the_day_charges_nobody_and_delivers_everythi
     world.worker.budget.resume(&bucket).await.unwrap();
     world.make_due().await;
     let summary = world.drain().await;
-    assert_eq!((summary.synced, summary.dead, world.hubspot.contacts().len()), (600, 0, 600));
+    assert_eq!((summary.synced, summary.dead, world.hubspot.contacts().len()), (300, 0, 300));
 }
 
 /// A sandbox is frozen between two invocations: it wakes with connections that have ended long ago and work left half done.

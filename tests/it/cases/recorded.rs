@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use hubferry::adapters::hubspot::{HubSpot, HubSpotConfig, NewProperty};
-use hubspot_simulator::{AccountConfig, BurstLimit, Simulator, SimulatorConfig};
+use hubspot_simulator::{AccountConfig, BurstLimit, Latency, Simulator, SimulatorConfig};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -11,6 +11,9 @@ use crate::world::{World, WorldConfig};
 
 /// A window that is never full: these tests are about order, not about pace.
 const CALLS: u32 = 10_000;
+
+/// Drawn for each call, so that who begins first is not always who ends first.
+const LATENCY: Latency = Latency { min_ms: 0, max_ms: 20 };
 
 pub(super) struct Recorded {
     pub(super) world: World,
@@ -28,7 +31,8 @@ impl Recorded {
             ..AccountConfig::new(world.portal.0.unsigned_abs(), "simulator-token")
         };
         let state_file = Some(folder.path().join("changes"));
-        let mut config = SimulatorConfig { accounts: vec![account], state_file, ..SimulatorConfig::default() };
+        let latency = Some(LATENCY);
+        let mut config = SimulatorConfig { accounts: vec![account], state_file, latency, ..SimulatorConfig::default() };
         world.hubspot = Simulator::start(config.clone()).await.unwrap();
         config.listen = world.hubspot.addr();
         let url = world.hubspot.base_url().parse().unwrap();
