@@ -12,6 +12,9 @@ create table hubferry.portals (
     subscription_write_mode text not null default 'batch' check (subscription_write_mode in ('batch', 'single')),
     -- The custom contact property with unique values that holds our contact key.
     unique_property         text not null default 'hubferry_contact_key' check (unique_property ~ '^[a-z][a-z0-9_]{0,99}$'),
+    -- The dated version of HubSpot's API this portal is called in, where it differs from the deployment's: so one portal can
+    -- go ahead of the others, or stay behind.
+    api_version             text check (api_version ~ '^20\d{2}-(0[1-9]|1[0-2])(-beta)?$'),
     mode                    text not null default 'live' check (mode in ('live', 'off')),
     paused_until            timestamptz check (isfinite(paused_until)),
     paused_reason           text check (length(paused_reason) <= 200),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use hubferry::adapters::hubspot::ApiVersions;
 use serde::Serialize;
 
 use crate::end::EXIT_CODES;
@@ -143,6 +144,9 @@ pub(crate) struct PortalInitArgs {
     /// Internal name of the contact property with unique values
     #[arg(long, value_name = "NAME", default_value = "hubferry_contact_key", value_parser = property_name)]
     pub(crate) unique_property: String,
+    /// The dated version of HubSpot's API to call this portal in, such as 2026-09 [default: the deployment's]
+    #[arg(long, value_name = "VERSION", value_parser = api_version)]
+    pub(crate) api_version: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -173,6 +177,11 @@ pub(crate) enum TokenCommand {
         #[arg(long = "brand", value_name = "BRAND", required = true)]
         brands: Vec<String>,
     },
+}
+
+/// A dated version: no numbered one exists in all families of the API.
+fn api_version(text: &str) -> Result<String, String> {
+    ApiVersions::all(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 fn delimiter(text: &str) -> Result<u8, String> {

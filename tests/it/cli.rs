@@ -49,6 +49,7 @@ impl Desk {
             call_window: Duration::from_secs(10),
             write_mode: WriteMode::Batch,
             unique_property: "hubferry_contact_key".into(),
+            api_version: None,
         };
         db::ensure_portal(&*connection, &portal).await.unwrap();
         db::ensure_product(&*connection, PORTAL, "acme", "newsletter").await.unwrap();

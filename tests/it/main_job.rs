@@ -1,7 +1,7 @@
 //! The main job: what was accepted is what HubSpot holds.
 
 use hubferry::model::plan::WriteMode;
-use hubspot_simulator::SubscriptionState;
+use hubspot_simulator::{Action, Fault, SubscriptionState};
 use serde_json::json;
 
 use crate::world::{World, WorldConfig, request, with};
@@ -90,4 +90,15 @@ async fn a_thousand_contacts_cost_at_most_five_calls_a_hundred_events() {
     assert_eq!(summary.synced, 1000, "{:?}", world.statuses().await);
     assert!(summary.calls <= 50, "{} calls", summary.calls);
     assert_eq!(world.hubspot.list_members(101).len(), 1000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_portal_may_be_called_in_a_version_of_its_own() {
+    let world = World::new().await;
+    world.hubspot.add_fault(Fault::always(Action::respond(500, json!({}))).on_path("/2026-09/"));
+    world.sql("update hubferry.portals set api_version = '2026-03'").await;
+    world.accept(vec![request("ada@example.test", "subscribed")]).await;
+    let summary = world.drain().await;
+
+    assert_eq!((summary.synced, summary.retried), (1, 0), "{:?}", world.statuses().await);
 }

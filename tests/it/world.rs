@@ -132,6 +132,7 @@ impl World {
             call_window: config.call_window,
             write_mode: config.write_mode,
             unique_property: "hubferry_contact_key".into(),
+            api_version: None,
         };
         db::ensure_portal(&*connection, &portal).await.unwrap();
         self.map("newsletter", newsletter_targets()).await;

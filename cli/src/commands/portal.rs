@@ -83,6 +83,7 @@ fn portal(args: PortalInitArgs) -> NewPortal {
         call_window: CALL_WINDOW,
         write_mode: if args.single { WriteMode::Single } else { WriteMode::Batch },
         unique_property: args.unique_property,
+        api_version: args.api_version,
     }
 }
 

@@ -35,6 +35,7 @@ pub(super) async fn ensure(db: &Db, place: &Place, call_limit: u32) -> anyhow::R
         call_window: Duration::from_secs(10),
         write_mode: WriteMode::Batch,
         unique_property: UNIQUE_PROPERTY.into(),
+        api_version: None,
     };
     db::ensure_portal(&*connection, &portal).await?;
     db::ensure_product(&*connection, PORTAL, BRAND, PRODUCT).await?;

@@ -67,6 +67,7 @@ impl Setting {
             call_window: Duration::from_secs(10),
             write_mode: WriteMode::Batch,
             unique_property: "hubferry_contact_key".into(),
+            api_version: None,
         };
         db::ensure_portal(&*client, &portal).await.expect("a portal");
         for (brand, product) in [(BRAND, PRODUCT), (OTHER_BRAND, PRODUCT), (BRAND, UNMAPPED_PRODUCT)] {

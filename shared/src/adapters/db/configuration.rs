@@ -32,6 +32,8 @@ pub struct NewPortal {
     pub write_mode: WriteMode,
     /// The contact property with unique values that holds our key.
     pub unique_property: String,
+    /// The dated version of HubSpot's API to call it in, if not the deployment's.
+    pub api_version: Option<String>,
 }
 
 /// A version of a mapping.
@@ -45,11 +47,12 @@ pub struct MappingVersion {
 
 /// Creates a portal, or brings it up to date. Its pause and mode stay as they are.
 pub async fn ensure_portal(client: &impl GenericClient, portal: &NewPortal) -> Result<(), DbFailure> {
-    let sql = "insert into hubferry.portals as p (portal_id, name, call_limit, call_window_ms, subscription_write_mode, unique_property)
-               values ($1, $2, $3, $4, $5, $6)
+    let sql = "insert into hubferry.portals as p (portal_id, name, call_limit, call_window_ms, subscription_write_mode, unique_property, api_version)
+               values ($1, $2, $3, $4, $5, $6, $7)
                on conflict (portal_id) do update
                set name = excluded.name, call_limit = excluded.call_limit, call_window_ms = excluded.call_window_ms,
                    subscription_write_mode = excluded.subscription_write_mode, unique_property = excluded.unique_property,
+                   api_version = excluded.api_version,
                    updated_at = clock_timestamp()";
     let mode = match portal.write_mode {
         WriteMode::Batch => "batch",
@@ -66,6 +69,7 @@ pub async fn ensure_portal(client: &impl GenericClient, portal: &NewPortal) -> R
             (&i32::try_from(millis(portal.call_window)).unwrap_or(i32::MAX), Type::INT4),
             (&mode, Type::TEXT),
             (&portal.unique_property, Type::TEXT),
+            (&portal.api_version, Type::TEXT),
         ],
     )
     .await

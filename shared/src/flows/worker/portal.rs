@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::adapters::db::{ContactRelease, PortalSettings, Receipt, Verdict, VerdictStatus};
+use crate::adapters::hubspot::{Account, ApiVersions};
 use crate::clock;
 use crate::model::budget::{Bucket, Lane};
 use crate::model::ids::EventId;
@@ -117,7 +118,7 @@ impl Worker {
             );
             outcome.releases.extend(verdict::releases(std::slice::from_ref(event), |_| None));
         }
-        let account = self.hubspot.account(portal.portal_id, self.tokens.of(portal.portal_id));
+        let account = self.account(portal);
         let bucket = Bucket::calls(portal.portal_id, portal.call_limit, portal.call_window);
         let cost = (bucket, lane, plan.calls(portal.write_mode));
         let calls = match Calls::reserve(account, &self.budget, cost, lease, deadline).await {
@@ -133,6 +134,15 @@ impl Worker {
         self.carry_out(portal, bucket, &conclusion).await;
         outcome.extend(conclusion.outcome);
         outcome
+    }
+
+    /// The portal under its token, in its own version of the API if it has one. The schema lets only real versions in.
+    fn account(&self, portal: &PortalSettings) -> Account<'_> {
+        let account = self.hubspot.account(portal.portal_id, self.tokens.of(portal.portal_id));
+        match portal.api_version.as_deref().map(ApiVersions::all) {
+            Some(Ok(versions)) => account.with_versions(versions),
+            Some(Err(_)) | None => account,
+        }
     }
 
     /// Freezes and pauses are for everybody, so they do not wait for the batch to finish.

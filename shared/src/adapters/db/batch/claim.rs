@@ -118,6 +118,7 @@ fn settings(row: &Row) -> Result<PortalSettings, DbFailure> {
             _ => WriteMode::Batch,
         },
         unique_property: column(row, CLAIM, "unique_property")?,
+        api_version: column(row, CLAIM, "api_version")?,
         off: column::<&str>(row, CLAIM, "mode")? != "live",
         paused_for: paused_for.and_then(|ms| u64::try_from(ms).ok()).filter(|ms| *ms > 0).map(Duration::from_millis),
     })

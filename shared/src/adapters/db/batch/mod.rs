@@ -60,6 +60,8 @@ pub struct PortalSettings {
     pub write_mode: WriteMode,
     /// The contact property with unique values that holds our key.
     pub unique_property: String,
+    /// The dated version of HubSpot's API that this portal is called in, if not the deployment's.
+    pub api_version: Option<String>,
     /// Switched off by an operator.
     pub off: bool,
     /// Paused for this much longer.

@@ -55,7 +55,7 @@ select a.event_id,
        case when c.outcome is not null then c.outcome when e.event_id is null then 'unknown' else 'settled' end as outcome,
        c.process_attempts, e.kind, e.lane, e.sequence, e.stream_id, e.payload, e.traceparent, e.created_at,
        s.contact_key, k.email, k.properties, l.record_id,
-       p.portal_id, p.call_limit, p.call_window_ms, p.search_limit_per_second, p.subscription_write_mode, p.unique_property, p.mode,
+       p.portal_id, p.call_limit, p.call_window_ms, p.search_limit_per_second, p.subscription_write_mode, p.unique_property, p.api_version, p.mode,
        (extract(epoch from p.paused_until - clock_timestamp()) * 1000)::bigint as paused_for_ms,
        done.receipts
 from asked a
