@@ -9,15 +9,19 @@ ARGS ?=
 # The test, or the beginning of its path, that `make test-one` runs.
 NAME ?=
 
+# How many crash tests `make chaos` runs.
+SEEDS ?= 10
+
 SERVERS := infra/local/servers.sh
 TEST_FOLDER := .local/test
+CHAOS_FOLDER := .local/chaos
 TEST_PYTHON := target/test-python
 # An independent implementation of SQS, which the emulator is compared with.
 TEST_PYTHON_PACKAGES := boto3==1.43.11 'moto[server]==5.2.1'
 
 export HUBFERRY_TEST_PYTHON := $(CURDIR)/$(TEST_PYTHON)/bin/python
 
-.PHONY: help run servers servers-stop install install-test test test-one servers-test servers-test-stop lint fmt-check clippy fmt clean-local
+.PHONY: help run servers servers-stop install install-test test test-one chaos chaos-program servers-test servers-test-stop lint fmt-check clippy fmt clean-local
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -39,6 +43,12 @@ test-one: servers-test ## One integration test, quickly: NAME="part of its path"
 	@set -a; source $(TEST_FOLDER)/stack.env; set +a; \
 	cargo test --locked --package hubferry-tests --test it -- $(NAME) $(ARGS)
 
+chaos: install chaos-program ## Crash tests: kill and stop the stack at random, SEEDS=10 times; see docs/CHAOS.md
+	@infra/local/with-servers.sh $(CHAOS_FOLDER) --test -- target/debug/hubferry-chaos --seeds $(SEEDS) $(ARGS)
+
+chaos-program:
+	@cargo build --locked --package hubferry-chaos --features failpoints
+
 servers-test: ## Start the servers that `make test-one` uses
 	@$(SERVERS) start $(TEST_FOLDER) --test
 
@@ -52,12 +62,14 @@ fmt-check:
 
 clippy: | install
 	@cargo clippy --workspace --all-targets --locked -- -D warnings
+	@cargo clippy --package hubferry-chaos --features failpoints --locked -- -D warnings
 
 fmt: ## Format all sources
 	@cargo fmt --all
 
 clean-local: ## Stop the servers of .local and delete their data
 	@$(SERVERS) stop $(TEST_FOLDER)
+	@$(SERVERS) stop $(CHAOS_FOLDER)
 	@$(SERVERS) stop .local
 	@rm -rf .local
 

@@ -1,5 +1,7 @@
 //! What can be said on the command line.
 
+mod events;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -7,6 +9,10 @@ use hubferry::adapters::hubspot::ApiVersions;
 use serde::Serialize;
 
 use crate::end::EXIT_CODES;
+
+pub(crate) use events::{
+    CancelArgs, DEAD, ENDED, EventsCommand, FilterArgs, ListArgs, ReplayArgs, UNFINISHED, event_ids,
+};
 
 /// Rows in a call of the database's door, which takes no more.
 const MOST_ROWS: i64 = 500;
@@ -61,6 +67,9 @@ pub(crate) enum Command {
     Import(ImportArgs),
     /// Show what waits, what is under way and what failed
     Status(StatusArgs),
+    /// List, show, cancel and replay events
+    #[command(subcommand)]
+    Events(EventsCommand),
     /// HubSpot accounts
     #[command(subcommand)]
     Portal(PortalCommand),
@@ -164,6 +173,12 @@ pub(crate) enum MappingCommand {
         product: String,
         /// Number of the version [default: the newest]
         version: Option<i32>,
+        /// Replay, under this version, the product's dead events that portal or mapping were to blame for
+        #[arg(long)]
+        release_dead: bool,
+        /// Do it; without this, --release-dead only says what would happen
+        #[arg(long, requires = "release_dead")]
+        yes: bool,
     },
 }
 

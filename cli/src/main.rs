@@ -1,42 +1,8 @@
-//! `hubferry`: what an operator does by hand, and the whole stack on one laptop.
-
-mod arguments;
-mod commands;
-mod end;
-mod environment;
-mod output;
-mod up;
+//! The program `hubferry`.
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
-use arguments::{Arguments, Command};
-use end::End;
-
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    match run(arguments).await {
-        Ok(end) => end.into(),
-        Err(error) => {
-            output::failure(&error);
-            End::of_failure(&error).into()
-        }
-    }
-}
-
-async fn run(arguments: Arguments) -> anyhow::Result<End> {
-    hubferry::startup::tls();
-    let environment = environment::read(arguments.env_file.as_deref())?;
-    let json = arguments.json;
-    match arguments.command {
-        Command::Up(args) => up::run(args, environment).await.map(|()| End::Done),
-        Command::Migrate => commands::migrate::run(environment, json).await,
-        Command::Import(args) => commands::import::run(args, environment, json).await,
-        Command::Status(args) => commands::status::run(args, environment, json).await,
-        Command::Portal(command) => commands::portal::run(command, environment, json).await,
-        Command::Mapping(command) => commands::mapping::run(command, environment, json).await,
-        Command::Token(command) => commands::token::run(command, environment, json).await,
-    }
+    hubferry_cli::main(std::env::args_os()).await
 }

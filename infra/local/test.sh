@@ -21,6 +21,8 @@ remove_leftovers() {
 run_tests() {
     # Crash tests start the programs as processes of their own.
     cargo build --workspace --locked --bins
+    # A second build of our own libraries alone, so that no failpoint gets into the programs above.
+    cargo build --package hubferry-chaos --features failpoints --locked
     cargo test --workspace --locked --exclude hubferry-tests
     cargo test --workspace --locked --test it
 }

@@ -5,6 +5,7 @@
 pub mod adapters;
 pub mod clock;
 pub mod config;
+pub mod failpoint;
 pub mod flows;
 pub mod model;
 pub mod startup;

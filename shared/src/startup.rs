@@ -9,10 +9,11 @@ use tracing_subscriber::EnvFilter;
 
 use crate::adapters::budget::Budget;
 use crate::adapters::db::Db;
-use crate::adapters::hubspot::{HubSpot, HubSpotConfig};
+use crate::adapters::hubspot::{CALL_TIME_LIMIT, HubSpot, HubSpotConfig};
 use crate::adapters::sqs::Sqs;
 use crate::clock;
 use crate::config::{ConfigError, Environment};
+use crate::failpoint::scaled;
 use crate::flows::dispatcher::Dispatcher;
 use crate::flows::intake::Intake;
 use crate::flows::reconciler::{QUEUED_TOO_LONG, Reconciler};
@@ -76,7 +77,11 @@ pub fn worker(mut environment: Environment) -> anyhow::Result<Worker> {
     environment.finish()?;
     let keys = keys.ok_or_else(|| ConfigError(vec!["HUBFERRY_SIGNING_KEY is not set".into()]))?;
     let settings = hubspot.ok_or_else(|| ConfigError(vec!["HUBFERRY_HUBSPOT_URL is no URL".into()]))?;
-    let client = HubSpotConfig { versions: settings.versions, ..HubSpotConfig::new(settings.url) };
+    let client = HubSpotConfig {
+        versions: settings.versions,
+        call_time_limit: scaled(CALL_TIME_LIMIT),
+        ..HubSpotConfig::new(settings.url)
+    };
     Ok(Worker {
         db: Db::new(&database, WORKER_CONNECTIONS)?,
         budget: Budget::connect(redis.expose_secret())?,

@@ -3,15 +3,18 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use hubferry::adapters::db::{self, Connection};
+use hubferry::adapters::db::{self, Connection, Db, EventFilter, ReplayedMapping};
 use hubferry::config::Environment;
 use hubferry::model::ids::PortalId;
 use hubferry::model::mapping::Targets;
+use hubferry::model::outcome::Class;
+use hubferry::model::subscription::EventLane;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::connection;
-use crate::arguments::MappingCommand;
+use super::events::change::{Change, Chosen, Job};
+use super::{connection, database};
+use crate::arguments::{DEAD, MappingCommand};
 use crate::end::{End, Misuse};
 use crate::output;
 
@@ -28,8 +31,13 @@ struct MappingFile {
 pub(crate) async fn run(command: MappingCommand, environment: Environment, json: bool) -> anyhow::Result<End> {
     match command {
         MappingCommand::Push { file } => push(&file, environment, json).await,
-        MappingCommand::Activate { brand, product, version } => {
-            activate(&connection(environment).await?, &brand, &product, version, json).await
+        MappingCommand::Activate { brand, product, version, release_dead: false, .. } => {
+            let active = activate(&connection(environment).await?, &brand, &product, version).await?;
+            output::result(json, &active_value(&brand, &product, active), &active_text(&brand, &product, active));
+            Ok(End::Done)
+        }
+        MappingCommand::Activate { brand, product, version, yes, .. } => {
+            activate_and_release(&database(environment)?, &brand, &product, version, yes, json).await
         }
     }
 }
@@ -69,22 +77,51 @@ async fn check_owner(connection: &Connection, portal: PortalId, brand: &str) -> 
     }
 }
 
-async fn activate(
-    connection: &Connection,
+async fn activate(connection: &Connection, brand: &str, product: &str, version: Option<i32>) -> anyhow::Result<i32> {
+    db::activate_mapping(&**connection, brand, product, version).await?.ok_or_else(|| {
+        let wanted = version.map_or_else(|| "a mapping".to_owned(), |version| format!("a version {version}"));
+        Misuse(format!("{brand}/{product} does not have {wanted}: run `hubferry mapping push` first")).into()
+    })
+}
+
+/// The second half of a repair: what died of the old version goes on under the new one.
+async fn activate_and_release(
+    db: &Db,
     brand: &str,
     product: &str,
     version: Option<i32>,
+    yes: bool,
     json: bool,
 ) -> anyhow::Result<End> {
-    let Some(active) = db::activate_mapping(&**connection, brand, product, version).await? else {
-        let wanted = version.map_or_else(|| "a mapping".to_owned(), |version| format!("a version {version}"));
-        return Err(
-            Misuse(format!("{brand}/{product} does not have {wanted}: run `hubferry mapping push` first")).into()
-        );
+    let filter = EventFilter {
+        brand: Some(brand.to_owned()),
+        product: Some(product.to_owned()),
+        class: Some(Class::Configuration.name().to_owned()),
+        unreplayed: true,
+        ..EventFilter::default()
     };
-    let value = json!({"brand": brand, "product": product, "version": active});
-    output::result(json, &value, &format!("{brand}/{product}: version {active} is the active one"));
-    Ok(End::Done)
+    let chosen = Chosen::Matching { statuses: vec![DEAD], filter };
+    let replay = |mapping| Change::Replay { mapping, lane: Some(EventLane::Bulk) };
+    if !yes {
+        output::note(&format!(
+            "{brand}/{product}: {} would become the active one",
+            version.map_or_else(|| "the newest version".to_owned(), |version| format!("version {version}"))
+        ));
+        // The version is not active yet, so nothing can be said about it.
+        let job = Job { change: replay(ReplayedMapping::Same), chosen, pace: None };
+        return job.preview(db, json).await;
+    }
+    let active = activate(&db.connection().await?, brand, product, version).await?;
+    output::one_of_many(json, &active_value(brand, product, active), &active_text(brand, product, active));
+    Job { change: replay(ReplayedMapping::Current), chosen, pace: None }.execute(db, json).await
+}
+
+fn active_value(brand: &str, product: &str, version: i32) -> Value {
+    json!({"brand": brand, "product": product, "version": version})
+}
+
+fn active_text(brand: &str, product: &str, version: i32) -> String {
+    format!("{brand}/{product}: version {version} is the active one")
 }
 
 /// Reads a mapping; the fault says where and what.

@@ -1,5 +1,6 @@
 //! One module a command.
 
+pub(crate) mod events;
 pub(crate) mod import;
 pub(crate) mod mapping;
 pub(crate) mod migrate;

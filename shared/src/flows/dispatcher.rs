@@ -13,6 +13,7 @@ use uuid::Uuid;
 use crate::adapters::db::{self, Db, DueEvent, Unpublished};
 use crate::adapters::sqs::{OutgoingEnvelope, SendOutcome, Sqs};
 use crate::clock;
+use crate::failpoint::{failpoint, scaled};
 use crate::model::envelope::{SigningKeys, seal};
 use crate::model::ids::{EventId, LeaseToken};
 use crate::model::pacing::{MOST_PUBLISH_ATTEMPTS, PUBLISH_LEASE, Pace, publish_backoff};
@@ -101,7 +102,8 @@ impl Dispatcher {
         let connection = self.db.connection().await?;
         let (rescued_publishing, rescued_processing) = db::rescue_expired(&*connection, MOST_RESCUED).await?;
         let token = LeaseToken(Uuid::new_v4());
-        let due = db::claim_due(&*connection, token, PUBLISH_LEASE, &self.pace).await?;
+        let due = db::claim_due(&*connection, token, scaled(PUBLISH_LEASE), &self.pace).await?;
+        failpoint!("dispatcher.after_claim");
         // Nothing is held across the network: neither a transaction nor a connection.
         drop(connection);
 
@@ -116,7 +118,9 @@ impl Dispatcher {
             return Ok(summary);
         }
         let outcomes = self.sqs.send(self.seal_all(&due)).await;
+        failpoint!("dispatcher.after_send");
         self.mark(token, &due, outcomes, &mut summary).await?;
+        failpoint!("dispatcher.after_mark");
         Ok(summary)
     }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::adapters::db::{self, Db};
+use crate::failpoint::failpoint;
 
 /// Rows of one statement: short enough to hold no lock for long.
 const ROWS_PER_STATEMENT: u32 = 1000;
@@ -52,6 +53,7 @@ impl Reconciler {
                 return Ok(summary);
             }
             let (publishing, processing) = db::rescue_expired(&*connection, ROWS_PER_STATEMENT).await?;
+            failpoint!("reconciler.while_rescuing");
             let republished = db::republish_orphans(&*connection, self.queued_too_long, ROWS_PER_STATEMENT).await?;
             summary.rescued_publishing += publishing as u64;
             summary.rescued_processing += processing as u64;

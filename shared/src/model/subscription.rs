@@ -103,8 +103,43 @@ pub struct Contact {
     pub email: String,
     /// Properties by the application's names.
     pub properties: BTreeMap<String, Value>,
-    /// The record in the portal, once it is known.
+    /// The record in the portal, once it is known: its own, or that of another contact with its address.
     pub record_id: Option<RecordId>,
+    /// Whether the record is known to hold its key in the unique property.
+    pub keyed: bool,
+    /// Whose key and address the record carries: its own, unless it shares the record with a contact that comes first.
+    pub owner: Owner,
+    /// Whether others are the same record.
+    pub shares: bool,
+    /// All that were leased with it, itself among them: those with its address, and those with their records.
+    pub leased: Vec<ContactKey>,
+}
+
+/// Of the contacts that are one record, the one whose key and address it carries.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// Its key.
+    pub key: ContactKey,
+    /// Its address.
+    pub email: String,
+}
+
+/// What was decided for the same record by another stream, later than the event that this comes with.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct LaterDecision {
+    /// When it was accepted.
+    pub accepted_at: Timestamp,
+    /// What is to be.
+    pub desired_state: DesiredState,
+    /// What it means in `HubSpot`.
+    pub targets: Targets,
+}
+
+impl std::fmt::Debug for Owner {
+    // As below: no address.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Owner").field("key", &self.key).finish_non_exhaustive()
+    }
 }
 
 impl std::fmt::Debug for Contact {
@@ -137,4 +172,6 @@ pub struct ClaimedEvent {
     pub payload: Payload,
     /// Operations that an earlier attempt finished: operation key → desired hash, in hexadecimal.
     pub receipts: BTreeMap<String, String>,
+    /// The newest decisions of other streams that write to the same record, as far as they are later than this one.
+    pub later: Vec<LaterDecision>,
 }

@@ -7,6 +7,8 @@ use rand::{Rng, rngs::StdRng};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::ids::PortalId;
+
 /// Identity of a fault within its simulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -28,6 +30,9 @@ pub struct Fault {
     /// Part of the body, such as an address that poisons its batch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
+    /// Only calls with the token of this account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub portal: Option<PortalId>,
     /// What happens.
     pub action: Action,
     /// Calls that are still to be struck; unlimited when absent.
@@ -92,7 +97,17 @@ impl Fault {
 
     /// Strikes every call until it is cleared.
     pub fn always(action: Action) -> Self {
-        Self { method: None, path: None, endpoint: None, body: None, action, next: None, after: 0, share: None }
+        Self {
+            method: None,
+            path: None,
+            endpoint: None,
+            body: None,
+            portal: None,
+            action,
+            next: None,
+            after: 0,
+            share: None,
+        }
     }
 
     /// Only calls of this endpoint, such as `contacts.batch_upsert`.
@@ -123,6 +138,13 @@ impl Fault {
         self
     }
 
+    /// Only calls with the token of this account.
+    #[must_use]
+    pub fn on_portal(mut self, portal_id: u64) -> Self {
+        self.portal = Some(PortalId(portal_id));
+        self
+    }
+
     /// Lets the first `calls` fitting calls pass.
     #[must_use]
     pub fn after(mut self, calls: u32) -> Self {
@@ -135,6 +157,7 @@ impl Fault {
             && self.path.as_deref().is_none_or(|part| shape.path.contains(part))
             && self.endpoint.as_deref().is_none_or(|endpoint| endpoint == shape.endpoint)
             && self.body.as_deref().is_none_or(|part| shape.body.contains(part))
+            && self.portal.is_none_or(|portal| shape.portal == Some(portal))
     }
 }
 
@@ -175,6 +198,7 @@ pub(crate) struct Shape<'a> {
     pub(crate) path: &'a str,
     pub(crate) endpoint: &'a str,
     pub(crate) body: &'a str,
+    pub(crate) portal: Option<PortalId>,
 }
 
 /// The faults that are set.

@@ -9,7 +9,11 @@ use axum::{
     Router,
     body::{Body, Bytes, to_bytes},
     extract::{ConnectInfo, Request, State},
-    http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header::CONTENT_TYPE, request::Parts},
+    http::{
+        HeaderName, HeaderValue, StatusCode, Uri,
+        header::{CONTENT_TYPE, RETRY_AFTER},
+        request::Parts,
+    },
     response::Response,
 };
 use futures::stream;
@@ -61,7 +65,7 @@ async fn accept(
 /// One API call: strike, arrive, count, process, answer.
 async fn process(world: &SharedWorld, scissors: &Scissors, parts: Parts, body: Bytes) -> Response {
     let way = routes::find(&parts.method, &parts.uri);
-    let plan = plan(&mut world.lock(), &parts.method, &parts.uri, &way, &body);
+    let plan = plan(&mut world.lock(), &parts, &way, &body);
     if let Some(Action::Cut) = plan.action {
         world.lock().counters.called(&way.endpoint, Outcome::Cut);
         return cut(scissors);
@@ -128,9 +132,11 @@ struct Plan {
     after: Duration,
 }
 
-fn plan(world: &mut World, method: &Method, uri: &Uri, way: &Way, body: &[u8]) -> Plan {
+fn plan(world: &mut World, parts: &Parts, way: &Way, body: &[u8]) -> Plan {
     let body = String::from_utf8_lossy(body);
-    let shape = Shape { method, path: uri.path(), endpoint: &way.endpoint, body: &body };
+    let portal = world.is_authentic(&parts.headers);
+    let path = parts.uri.path();
+    let shape = Shape { method: &parts.method, path, endpoint: &way.endpoint, body: &body, portal };
     let action = world.faults.strike(&shape, &mut world.dice);
     let total_ms =
         world.latency.map_or(0, |latency| world.dice.random_range(latency.min_ms..=latency.max_ms.max(latency.min_ms)));
@@ -226,7 +232,12 @@ fn apply(response: &mut Response, head: &Head) {
     }
     for (name, value) in &head.headers {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name.as_str()), HeaderValue::from_str(value)) {
-            response.headers_mut().insert(name, value);
+            // A gateway on the way may add a wait of its own to HubSpot's. Every other header is sent once.
+            if name == RETRY_AFTER {
+                response.headers_mut().append(name, value);
+            } else {
+                response.headers_mut().insert(name, value);
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hubferry::adapters::db::{
-    self, Connection, ContactRelease, Receipt, ReceiptStatus, StartedReceipt, Verdict, VerdictStatus,
+    self, Connection, ContactRelease, LinkChange, Receipt, ReceiptStatus, StartedReceipt, Verdict, VerdictStatus,
 };
 use hubferry::model::ids::{ContactKey, EventId, LeaseToken, RecordId};
 use hubferry::model::subscription::{ClaimedEvent, DesiredState};
@@ -45,8 +45,10 @@ async fn finish(worker: &Connection, event: &ClaimedEvent, token: LeaseToken) ->
         reason: None,
         applied: Some(DesiredState::Subscribed),
     };
-    let release =
-        ContactRelease { portal_id: PORTAL, contact_key: event.contact.key.clone(), record: Some(Some(RecordId(501))) };
+    let release = ContactRelease {
+        link: LinkChange::Is(RecordId(501)),
+        ..ContactRelease::unchanged(PORTAL, event.contact.key.clone())
+    };
     let receipt = Receipt {
         started,
         status: ReceiptStatus::Done,
@@ -54,9 +56,10 @@ async fn finish(worker: &Connection, event: &ClaimedEvent, token: LeaseToken) ->
         correlation_id: None,
         remote_at: None,
     };
-    db::finish_batch(&**worker, token, &[verdict], &[release], &[receipt])
+    let finished = db::finish_batch(&**worker, token, &[verdict], &[release], &[receipt])
         .await
-        .expect("a finish that waits for nobody")
+        .expect("a finish that waits for nobody");
+    finished.into_iter().map(|event| event.event_id).collect()
 }
 
 #[tokio::test]

@@ -1,10 +1,11 @@
 //! What PostgreSQL does under load, after a failover and behind a pooler.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hubferry::adapters::db::{
-    self, ContactRelease, Db, Receipt, ReceiptStatus, StartedReceipt, Unpublished, Verdict, VerdictStatus,
+    self, ContactRelease, Db, LinkChange, Receipt, ReceiptStatus, StartedReceipt, Unpublished, Verdict, VerdictStatus,
 };
 use hubferry::model::ids::{ContactKey, EventId, LeaseToken, PortalId, RecordId};
 use hubferry::model::pacing::{Pace, WORK_LEASE};
@@ -47,7 +48,7 @@ fn done(started: StartedReceipt) -> Receipt {
 }
 
 fn release(portal_id: PortalId, contact: &ContactKey) -> ContactRelease {
-    ContactRelease { portal_id, contact_key: contact.clone(), record: Some(Some(RecordId(501))) }
+    ContactRelease { link: LinkChange::Is(RecordId(501)), ..ContactRelease::unchanged(portal_id, contact.clone()) }
 }
 
 /// Claims events by hand.
@@ -89,7 +90,10 @@ async fn crowd(world: &Arc<World>, batches: Vec<Vec<EventId>>) {
             let token = token();
             let claimed = claim(&world.db, &ids, token, WORK_LEASE).await;
             let ids: Vec<EventId> = claimed.iter().map(|event| event.event_id).collect();
-            let contacts: Vec<_> = claimed.iter().map(|event| (event.portal_id, event.contact.key.clone())).collect();
+            // All have one record, so whoever is claimed is leased with the others.
+            let leased = claimed.iter().flat_map(|event| event.contact.leased.iter().map(|key| (event.portal_id, key)));
+            let contacts: BTreeSet<_> = leased.map(|(portal, key)| (portal, key.clone())).collect();
+            let contacts: Vec<_> = contacts.into_iter().collect();
             let verdicts: Vec<Verdict> = ids.iter().rev().copied().map(synced).collect();
             let started = claimed.iter().map(|event| started(event.event_id, event.portal_id, &event.contact.key));
             let started: Vec<StartedReceipt> = started.collect();
@@ -159,6 +163,7 @@ async fn a_statement_takes_seventy_thousand_rows_and_accounts_for_each() {
     let releases: Vec<_> = contacts.iter().map(|(portal, contact)| release(*portal, contact)).collect();
     let receipts: Vec<_> = receipts.into_iter().map(done).collect();
     let finished = db::finish_batch(&*connection, token, &verdicts, &releases, &receipts).await.unwrap();
+    let finished: Vec<EventId> = finished.iter().map(|event| event.event_id).collect();
     assert_eq!(finished, [real]);
     let sent: Vec<_> = ids.iter().map(|id| (*id, "m".to_owned())).collect();
     assert_eq!(db::mark_queued(&*connection, token, &sent).await.unwrap(), 0);
@@ -224,7 +229,8 @@ async fn nothing_that_a_stale_owner_tries_changes_a_row() {
     let unpublished = Unpublished { event_id: ids[0], due_in: None, charged: true, code: "sqs_refused" };
     let finish = async |token| {
         let receipts = [done(receipt.clone())];
-        db::finish_batch(&*connection, token, &[synced(ids[0])], &releases, &receipts).await.unwrap()
+        let finished = db::finish_batch(&*connection, token, &[synced(ids[0])], &releases, &receipts).await.unwrap();
+        finished.into_iter().map(|event| event.event_id).collect::<Vec<_>>()
     };
     // The dispatcher that published it long ago, the worker before, and somebody who shows the event's id as a token.
     for token in [stale_dispatcher, stale, LeaseToken(ids[0].0)] {

@@ -83,6 +83,14 @@ pub(super) fn error_codes() -> BTreeSet<String> {
     plain.chain(marked).chain(statements).collect()
 }
 
+/// The words with which the schema's functions refuse to replay or cancel an event.
+pub(super) fn refusals() -> BTreeSet<String> {
+    let migrations = files("migrations", "sql").into_iter().filter(|(path, _)| path.ends_with("__replay.sql"));
+    let lines = migrations.flat_map(|(_, text)| text.lines().map(str::to_owned).collect::<Vec<_>>());
+    let words = lines.filter(|line| line.contains("when ") && line.contains(" then '"));
+    words.filter_map(|line| between(line.split_once(" then ")?.1, '\'').into_iter().next()).collect()
+}
+
 /// The texts behind a mark, each to the end of its line; the quote that a mark ends in is kept.
 fn behind(text: &str, mark: &str) -> Vec<String> {
     let skipped = mark.find('"').unwrap_or(mark.len());

@@ -6,6 +6,7 @@
 mod accepting;
 mod batch;
 mod configuration;
+mod events;
 mod failure;
 mod migrations;
 mod outbox;
@@ -16,12 +17,17 @@ pub use accepting::{
     AcceptAnswer, AcceptFault, Accepted, RequestStatus, accept_subscriptions, request_status, token_brands,
 };
 pub use batch::{
-    ClaimedBatch, ContactRelease, OptOut, OptOutQuery, PortalSettings, Receipt, ReceiptStatus, StartedReceipt,
-    UnreadableEvent, Verdict, VerdictStatus, claim_batch, finish_batch, own_opt_outs, renew_leases, start_receipts,
+    ClaimedBatch, ContactRelease, FinishedEvent, FoundKey, Holder, LinkChange, OptOut, OptOutQuery, PortalSettings,
+    Receipt, ReceiptStatus, StartedReceipt, UnreadableEvent, Verdict, VerdictStatus, claim_batch, finish_batch,
+    meet_holders, own_opt_outs, renew_leases, start_receipts,
 };
 pub use configuration::{
     MappingVersion, NewPortal, activate_mapping, brand_portal, create_token, ensure_portal, ensure_product,
     portal_settings, push_first_mapping, push_mapping,
+};
+pub use events::{
+    ChangedEvent, EventCount, EventFilter, ListedEvent, MOST_CHANGED, Refused, ReplayedMapping, cancel_events,
+    count_open_events, judge_cancels, judge_replays, list_finished_events, list_open_events, replay_events, show_event,
 };
 pub use failure::DbFailure;
 pub use migrations::{MigrationSummary, migrate};

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::model::outcome::{ErrorBody, Named, Operation, Refusal, Row};
+use crate::model::outcome::{Class, ErrorBody, Named, Operation, Refusal, Row, classify_row};
 
 /// What identifies an input, or a result.
 #[derive(Debug, Clone, Default)]
@@ -16,8 +16,9 @@ pub(super) struct Keys {
 
 /// Finds for every input what became of it, in the order of the inputs.
 ///
-/// `ids_of` tells which ids an error names. An error that names no input is given to a row only when there is exactly one
-/// such error and exactly one row without an answer; otherwise those rows stay unknown.
+/// `ids_of` tells which ids an error names. An error that names no input is given to every row without an answer when it is
+/// about the call and not about what is written; else to a row only when there is exactly one such error and exactly one
+/// row without an answer; otherwise those rows stay unknown.
 pub(super) fn account<R: Clone>(
     inputs: &[Keys],
     results: Vec<(Keys, R)>,
@@ -41,10 +42,22 @@ pub(super) fn account<R: Clone>(
         refuse(&mut rows, &positions, error, operation);
     }
     let unknown: Vec<usize> = (0..rows.len()).filter(|&position| matches!(rows[position], Row::Unknown)).collect();
-    if let ([error], [_]) = (homeless.as_slice(), unknown.as_slice()) {
+    let only = match (homeless.as_slice(), unknown.as_slice()) {
+        ([error], [_]) => Some(*error),
+        _ => None,
+    };
+    if let Some(error) = homeless.iter().copied().find(|error| is_about_the_call(error, operation)).or(only) {
         refuse(&mut rows, &unknown, error, operation);
     }
     rows
+}
+
+/// A limit, a lock, a move or a token: the rows would be refused whatever they hold, so it must not count against them.
+fn is_about_the_call(error: &ErrorBody, operation: Operation) -> bool {
+    matches!(
+        classify_row(error, operation),
+        Class::RateLimited(_) | Class::Locked | Class::Migrating | Class::Credential(_)
+    )
 }
 
 /// A row that has an answer keeps it: what HubSpot lists among the results was written.
@@ -161,6 +174,14 @@ mod tests {
         assert_eq!(accounted(&inputs, vec![], &errors), "uu");
         let two = [errors[0].clone(), errors[0].clone()];
         assert_eq!(accounted(&inputs, vec![result(Some("1"), "10")], &two), "du");
+    }
+
+    #[test]
+    fn an_error_about_the_call_is_every_row_s_that_has_no_answer() {
+        let inputs = [input("1", "10"), input("2", "11"), input("3", "12")];
+        let errors = [error(&json!({"category": "RATE_LIMITS"})), error(&json!({"category": "VALIDATION_ERROR"}))];
+        assert_eq!(accounted(&inputs, vec![result(Some("1"), "10")], &errors), "drr");
+        assert_eq!(accounted(&inputs, vec![result(Some("1"), "10")], &errors[1..]), "duu");
     }
 
     #[test]

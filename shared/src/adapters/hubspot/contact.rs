@@ -3,6 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+/// The property that is the main identity of a contact.
+pub(super) const EMAIL: &str = "email";
+/// Further addresses of a contact, joined by `;`. A contact is found by each of them.
+pub(super) const ADDITIONAL_EMAILS: &str = "hs_additional_emails";
+
 /// One contact to create or update, found by a unique property.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ContactUpsert {
@@ -45,6 +50,20 @@ pub struct ContactRecord {
     pub properties: BTreeMap<String, Option<String>>,
     /// Whether it lies in the recycling bin.
     pub archived: bool,
+}
+
+impl ContactRecord {
+    /// The value of a property; an empty one is none.
+    pub fn value(&self, property: &str) -> Option<&str> {
+        self.properties.get(property).and_then(Option::as_deref).filter(|value| !value.is_empty())
+    }
+
+    /// Every address it is found by, in lower case, as far as the answer holds them.
+    pub fn addresses(&self) -> Vec<String> {
+        let additional = self.value(ADDITIONAL_EMAILS).unwrap_or_default().split(';');
+        let all = self.value(EMAIL).into_iter().chain(additional).map(|email| email.trim().to_lowercase());
+        all.filter(|email| !email.is_empty()).collect()
+    }
 }
 
 impl fmt::Debug for ContactUpsert {

@@ -4,6 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::accounting::{Keys, account};
+use super::contact::{ADDITIONAL_EMAILS, EMAIL};
 use super::decode::{self, Envelope, Object};
 use super::request::Request;
 use super::transport::Success;
@@ -13,10 +14,6 @@ use crate::model::outcome::{Class, Intent, Named, Operation, Refusal, Row};
 /// Rows in one contact batch. HubSpot answers 400 to 101.
 pub const CONTACT_BATCH_LIMIT: usize = 100;
 
-/// The property that is the main identity of a contact.
-const EMAIL: &str = "email";
-/// Further addresses of a contact, joined by `;`. A contact is found by each of them.
-const ADDITIONAL_EMAILS: &str = "hs_additional_emails";
 /// The ids of records that were merged into this one, joined by `;`.
 const MERGED_IDS: &str = "hs_merged_object_ids";
 
@@ -47,7 +44,7 @@ impl Account<'_> {
 
     /// Reads contacts by record id, or by the unique property `id_property`. Unlike search this sees every finished write.
     ///
-    /// The names of merged records (or further addresses) are always asked for too, so that a contact is recognised under
+    /// The names of merged records, and further addresses with an address, are always asked for too, so that a contact is recognised under
     /// each of its identities. An unknown id is refused as gone.
     pub async fn read_contacts(
         &self,
@@ -57,7 +54,7 @@ impl Account<'_> {
     ) -> Call<Vec<Row<ContactRecord>>> {
         let mut asked: Vec<&str> = properties.to_vec();
         asked.push(id_property.unwrap_or(MERGED_IDS));
-        if id_property == Some(EMAIL) {
+        if asked.contains(&EMAIL) {
             asked.push(ADDITIONAL_EMAILS);
         }
         asked.sort_unstable();

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::adapters::db::{self, AcceptAnswer, Accepted, Db};
+use crate::failpoint::failpoint;
 
 use problem::Problem;
 use request::{Faulty, traceparent};
@@ -157,6 +158,7 @@ impl Intake {
         let connection = self.db.connection().await.map_err(|error| Problem::database(&error))?;
         let requests = Value::Array(requests);
         let mut answers = accept_again_after_conflict(&connection, &requests, &trace).await?;
+        failpoint!("intake.after_commit");
         let mut faulty = faulty.into_iter();
         for (request, answer) in requests.as_array().into_iter().flatten().zip(&mut answers) {
             if request.is_null()

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::adapters::budget::{Budget, BudgetError};
 use crate::adapters::hubspot::{Account, CALL_TIME_LIMIT, Call, Class, Sent};
+use crate::failpoint::{Guard, failpoint, is_off, scaled};
 use crate::model::budget::{Bucket, Confirmation, Lane, RateHeaders, Refusal, Reservation, Reserved};
 use crate::model::ids::EventId;
 
@@ -52,6 +53,8 @@ struct Grant {
     left: u32,
     must_finish_by: Instant,
     finished: Vec<Instant>,
+    /// Whether the budget has been told already.
+    settled: bool,
 }
 
 /// How long an answer of the budget that can't be had is waited for before the event comes round again.
@@ -73,7 +76,12 @@ impl<'a> Calls<'a> {
     }
 
     /// Reserves calls beyond the plan's, for a batch that has to be split.
+    ///
+    /// What is used up is settled first: a long split would else wait for the tokens that it holds itself.
     pub(super) async fn reserve_more(&self, calls: u32) -> Result<(), NotCalled> {
+        for (reservation, finished) in self.used_up() {
+            self.settle_grant(&reservation, &finished).await;
+        }
         let grant = granted(self.budget, &self.bucket, self.lane, calls, self.deadline).await?;
         self.state().grants.push(grant);
         Ok(())
@@ -83,6 +91,7 @@ impl<'a> Calls<'a> {
     pub(super) async fn make<T>(&self, call: impl Future<Output = Call<T>>) -> Result<Call<T>, NotCalled> {
         let grant = self.take_token()?;
         let call = call.await;
+        failpoint!("worker.after_call");
         let mut state = self.state();
         match call.sent {
             Sent::Maybe => state.grants[grant].finished.push(call.finished_at),
@@ -104,14 +113,14 @@ impl<'a> Calls<'a> {
 
     /// Takes a token of a grant that lasts long enough; returns which grant.
     fn take_token(&self) -> Result<usize, NotCalled> {
-        if !self.lease.outlives(CALL_TIME_LIMIT) {
+        if !self.lease.outlives(scaled(CALL_TIME_LIMIT)) {
             return Err(NotCalled::NoTime);
         }
         let mut state = self.state();
         if state.stopped {
             return Err(NotCalled::Stopped);
         }
-        let ends = Instant::now() + CALL_TIME_LIMIT;
+        let ends = Instant::now() + scaled(CALL_TIME_LIMIT);
         let usable = |grant: &Grant| grant.left > 0 && ends <= grant.must_finish_by;
         let index = state.grants.iter().position(usable).ok_or(NotCalled::NoTime)?;
         state.grants[index].left -= 1;
@@ -127,17 +136,39 @@ impl<'a> Calls<'a> {
         let mut made = 0;
         for grant in grants {
             made += grant.finished.len() as u64;
-            let ages: Vec<Duration> = grant.finished.iter().map(Instant::elapsed).collect();
-            if let Err(error) = self.budget.finish(&grant.reservation, &ages).await {
-                tracing::warn!(portal.id = self.bucket.portal_id.0, error = %error, "Calls could not be settled.");
+            if !grant.settled {
+                self.settle_grant(&grant.reservation, &grant.finished).await;
             }
         }
-        if let Some(rate) = rate
+        if let Some(rate) = rate.filter(|_| !is_off(Guard::Window))
             && let Err(error) = self.budget.observe(&self.bucket, rate).await
         {
             tracing::warn!(portal.id = self.bucket.portal_id.0, error = %error, "Rate headers could not be noted.");
         }
         made
+    }
+
+    async fn settle_grant(&self, reservation: &Reservation, finished: &[Instant]) {
+        if is_off(Guard::Window) {
+            let _ = self.budget.release(reservation).await;
+            return;
+        }
+        let ages: Vec<Duration> = finished.iter().map(Instant::elapsed).collect();
+        if let Err(error) = self.budget.finish(reservation, &ages).await {
+            tracing::warn!(portal.id = self.bucket.portal_id.0, error = %error, "Calls could not be settled.");
+        }
+    }
+
+    /// Grants of which every call was made and answered, each once.
+    fn used_up(&self) -> Vec<(Reservation, Vec<Instant>)> {
+        let mut state = self.state();
+        let is_used_up =
+            |grant: &&mut Grant| !grant.settled && grant.finished.len() == grant.reservation.calls as usize;
+        let used_up = state.grants.iter_mut().filter(is_used_up).map(|grant| {
+            grant.settled = true;
+            (grant.reservation.clone(), grant.finished.clone())
+        });
+        used_up.collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -163,10 +194,10 @@ async fn granted(
     loop {
         let now = Instant::now();
         let left = deadline.saturating_duration_since(now);
-        if left < CALL_TIME_LIMIT {
+        if left < scaled(CALL_TIME_LIMIT) {
             return Err(NotCalled::NoTime);
         }
-        let hold = HOLD.min(left);
+        let hold = scaled(HOLD).min(left);
         let max_wait = left.saturating_sub(hold);
         match budget.reserve(bucket, lane, calls, hold, max_wait).await {
             Ok(Reserved::Granted(reservation)) => {
@@ -175,7 +206,13 @@ async fn granted(
                     tokio::time::sleep(reservation.start_in).await;
                     confirm(budget, &reservation).await?;
                 }
-                return Ok(Grant { left: reservation.calls, reservation, must_finish_by, finished: Vec::new() });
+                return Ok(Grant {
+                    left: reservation.calls,
+                    reservation,
+                    must_finish_by,
+                    finished: Vec::new(),
+                    settled: false,
+                });
             }
             Ok(Reserved::Refused { retry_in, reason: Refusal::Full }) if retry_in < max_wait => {
                 tokio::time::sleep(retry_in).await;

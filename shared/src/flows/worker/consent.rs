@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::adapters::db::{self, DbFailure, OptOut, OptOutQuery, PortalSettings, StartedReceipt};
 use crate::adapters::hubspot::{CALL_TIME_LIMIT, SubscriptionState, SubscriptionStatus};
+use crate::failpoint::{failpoint, scaled};
 use crate::model::plan::{Operation, Plan, StatusChange};
 use crate::model::subscription::DesiredState;
 
@@ -99,7 +100,10 @@ impl Worker {
             db::start_receipts(&*connection, lease.token, &receipts).await
         };
         match noted.await {
-            Ok(_) => ([others, opt_outs].concat(), settled),
+            Ok(_) => {
+                failpoint!("worker.after_started_receipts");
+                ([others, opt_outs].concat(), settled)
+            }
             Err(error) => {
                 tracing::warn!(portal.id = portal.portal_id.0, error = %error, "Opt-outs could not be noted, so they are not written yet.");
                 settled.extend(opt_outs.iter().map(|change| (change.operation.clone(), OperationResult::Unknown)));
@@ -163,7 +167,7 @@ fn is_ours(
     ours: &HashMap<OptOutQuery, Vec<OptOut>>,
 ) -> bool {
     let (Some(at), Some(written)) = (at, ours.get(&query(portal, change))) else { return false };
-    let call = SignedDuration::try_from(CALL_TIME_LIMIT).unwrap_or(SignedDuration::ZERO);
+    let call = SignedDuration::try_from(scaled(CALL_TIME_LIMIT)).unwrap_or(SignedDuration::ZERO);
     written.iter().filter(|opt_out| opt_out.accepted_at < change.accepted_at).any(|opt_out| {
         let lost = || opt_out.started_at - CLOCK_SKEW..=opt_out.started_at + call + CLOCK_SKEW;
         opt_out.remote_at.map_or_else(|| lost().contains(&at), |remote_at| remote_at == at)

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::adapters::db::{self, ClaimedBatch, Db};
+use crate::failpoint::scaled;
 use crate::model::ids::{ContactKey, EventId, LeaseToken, PortalId};
 use crate::model::pacing::{RENEW_EVERY, WORK_LEASE};
 
@@ -29,10 +30,10 @@ impl Lease {
         let events: Vec<EventId> =
             claimed().map(|event| event.event_id).chain(unreadable().map(|event| event.event_id)).collect();
         let contacts: HashSet<(PortalId, ContactKey)> = claimed()
-            .map(|event| (event.portal_id, event.contact.key.clone()))
-            .chain(unreadable().map(|event| event.contact.clone()))
+            .flat_map(|event| event.contact.leased.iter().map(|key| (event.portal_id, key.clone())))
+            .chain(unreadable().flat_map(|event| event.contacts.clone()))
             .collect();
-        let held = Held { until: claimed_at + WORK_LEASE, events: events.iter().copied().collect() };
+        let held = Held { until: claimed_at + scaled(WORK_LEASE), events: events.iter().copied().collect() };
         Self { token, events, contacts: contacts.into_iter().collect(), held: Mutex::new(held) }
     }
 
@@ -57,11 +58,11 @@ impl Lease {
 
     async fn renew_for_ever(&self, db: &Db) {
         loop {
-            tokio::time::sleep(RENEW_EVERY).await;
+            tokio::time::sleep(scaled(RENEW_EVERY)).await;
             let asked_at = Instant::now();
             match self.renew(db).await {
                 Ok(events) => {
-                    *self.held() = Held { until: asked_at + WORK_LEASE, events: events.into_iter().collect() }
+                    *self.held() = Held { until: asked_at + scaled(WORK_LEASE), events: events.into_iter().collect() }
                 }
                 // The lease goes on until its end, and with it the right to call.
                 Err(error) => tracing::warn!(error = %error, "The leases of a batch could not be renewed."),
@@ -71,7 +72,7 @@ impl Lease {
 
     async fn renew(&self, db: &Db) -> Result<Vec<EventId>, db::DbFailure> {
         let connection = db.connection().await?;
-        db::renew_leases(&*connection, self.token, WORK_LEASE, &self.events, &self.contacts).await
+        db::renew_leases(&*connection, self.token, scaled(WORK_LEASE), &self.events, &self.contacts).await
     }
 
     fn held(&self) -> std::sync::MutexGuard<'_, Held> {

@@ -1,16 +1,18 @@
 //! Carries decisions to HubSpot: open, claim, plan, reserve, apply, finish.
 //!
 //! A batch is one unit. It costs a constant number of database round trips whatever its size: one to claim, at most two
-//! about opt-outs, one to finish; and one every few seconds to renew its leases. Messages are acknowledged as soon as the
+//! about opt-outs and one to finish for each portal; and one every few seconds to renew its leases. Messages are acknowledged as soon as the
 //! rows say what happens next.
 
 mod apply;
 mod calls;
 mod consent;
 mod lease;
+mod links;
 mod portal;
 mod verdict;
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
@@ -19,9 +21,12 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::adapters::budget::Budget;
-use crate::adapters::db::{self, ClaimedBatch, ContactRelease, Db, DbFailure, Receipt, Verdict, VerdictStatus};
+use crate::adapters::db::{
+    self, ClaimedBatch, ContactRelease, Db, DbFailure, FinishedEvent, Receipt, Verdict, VerdictStatus,
+};
 use crate::adapters::hubspot::HubSpot;
 use crate::config::HubSpotTokens;
+use crate::failpoint::{failpoint, scaled};
 use crate::model::envelope::{OpenError, SigningKeys, open};
 use crate::model::ids::{EventId, LeaseToken};
 use crate::model::pacing::WORK_LEASE;
@@ -133,18 +138,14 @@ impl Worker {
         let claimed_at = Instant::now();
         let batch = {
             let connection = self.db.connection().await?;
-            db::claim_batch(&*connection, events, token, WORK_LEASE, BUSY_SNOOZE).await?
+            db::claim_batch(&*connection, events, token, scaled(WORK_LEASE), BUSY_SNOOZE).await?
         };
+        failpoint!("worker.after_claim");
         let unknown = batch.unknown.clone();
         let mut summary = WorkerSummary::of(&batch);
         let lease = Lease::new(token, claimed_at, &batch);
-        let outcome = lease
-            .renewed_during(
-                &self.db,
-                self.apply(batch, &lease, deadline.checked_sub(FINISH_TIME).unwrap_or(claimed_at)),
-            )
-            .await;
-        self.finish(token, outcome, &mut summary).await?;
+        let deadline = deadline.checked_sub(FINISH_TIME).unwrap_or(claimed_at);
+        lease.renewed_during(&self.db, self.apply(batch, &lease, deadline, &mut summary)).await?;
         Ok((summary, unknown))
     }
 
@@ -179,48 +180,50 @@ impl Worker {
         )
     }
 
-    /// Portals side by side, so that a slow or paused one holds up nobody else.
-    async fn apply(&self, batch: ClaimedBatch, lease: &Lease, deadline: Instant) -> PortalOutcome {
-        let portals: Vec<_> = batch
-            .portals
-            .into_values()
-            .map(|(settings, events)| self.apply_portal(settings, events, lease, deadline))
-            .collect();
-        let mut outcome = PortalOutcome::default();
-        for part in join_all(portals).await {
-            outcome.extend(part);
-        }
-        for event in batch.unreadable {
-            let reason = (event.reason.to_owned(), "this version can't read the event".to_owned());
-            outcome.verdicts.push(Verdict {
-                event_id: event.event_id,
-                status: VerdictStatus::Dead,
-                reason: Some(reason),
-                applied: None,
-            });
-            let (portal_id, contact_key) = event.contact;
-            outcome.releases.push(ContactRelease { portal_id, contact_key, record: None });
-        }
-        outcome
-    }
-
-    async fn finish(
+    /// Portals side by side, each finished as soon as it is applied, so that a slow or paused one holds up nobody else.
+    async fn apply(
         &self,
-        token: LeaseToken,
-        outcome: PortalOutcome,
+        batch: ClaimedBatch,
+        lease: &Lease,
+        deadline: Instant,
         summary: &mut WorkerSummary,
     ) -> anyhow::Result<()> {
-        let PortalOutcome { verdicts, releases, receipts, calls } = outcome;
-        summary.calls = calls;
-        if verdicts.is_empty() {
-            return Ok(());
-        }
-        let finished = self.finish_with_patience(token, &verdicts, &releases, &receipts).await?;
-        summary.lost = (verdicts.len() - finished.len()) as u64;
-        for verdict in verdicts.iter().filter(|verdict| finished.contains(&verdict.event_id)) {
-            summary.count(verdict);
+        let portals = batch.portals.into_values().map(async |(settings, events)| {
+            let outcome = self.apply_portal(settings, events, lease, deadline).await;
+            self.finish(lease.token, outcome).await
+        });
+        let mut parts = join_all(portals).await;
+        // Last, since their contacts may be those of other events.
+        parts.push(self.finish(lease.token, PortalOutcome::given_up(batch.unreadable)).await);
+        for part in parts {
+            summary.add(&part?);
         }
         Ok(())
+    }
+
+    async fn finish(&self, token: LeaseToken, outcome: PortalOutcome) -> anyhow::Result<WorkerSummary> {
+        let PortalOutcome { verdicts, releases, receipts, calls } = outcome;
+        let mut summary = WorkerSummary { calls, ..WorkerSummary::default() };
+        if verdicts.is_empty() {
+            return Ok(summary);
+        }
+        failpoint!("worker.before_finish");
+        let finished = self.finish_with_patience(token, &verdicts, &releases, &receipts).await?;
+        failpoint!("worker.after_finish");
+        summary.lost = (verdicts.len() - finished.len()) as u64;
+        if summary.lost > 0 {
+            tracing::warn!(lease.token = %token.0, events.lost = summary.lost, "Events had another owner by the time of finishing.");
+        }
+        let shares: HashMap<EventId, bool> =
+            finished.iter().map(|event| (event.event_id, event.shares_record)).collect();
+        for verdict in &verdicts {
+            match shares.get(&verdict.event_id) {
+                Some(false) => summary.count(verdict),
+                Some(true) => summary.snoozed += 1,
+                None => {}
+            }
+        }
+        Ok(summary)
     }
 
     async fn finish_with_patience(
@@ -229,7 +232,7 @@ impl Worker {
         verdicts: &[Verdict],
         releases: &[ContactRelease],
         receipts: &[Receipt],
-    ) -> Result<Vec<EventId>, DbFailure> {
+    ) -> Result<Vec<FinishedEvent>, DbFailure> {
         let mut tries = 0;
         loop {
             tries += 1;
@@ -264,6 +267,17 @@ impl WorkerSummary {
             unknown: batch.unknown.len() as u64,
             ..Self::default()
         }
+    }
+
+    /// Adds what a part of the batch came to.
+    fn add(&mut self, part: &Self) {
+        self.synced += part.synced;
+        self.superseded += part.superseded;
+        self.retried += part.retried;
+        self.snoozed += part.snoozed;
+        self.dead += part.dead;
+        self.lost += part.lost;
+        self.calls += part.calls;
     }
 
     fn count(&mut self, verdict: &Verdict) {

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::adapters::db::{ContactRelease, PortalSettings, Receipt, Verdict, VerdictStatus};
+use crate::adapters::db::{ContactRelease, PortalSettings, Receipt, UnreadableEvent, Verdict, VerdictStatus};
 use crate::adapters::hubspot::{Account, ApiVersions};
 use crate::clock;
+use crate::failpoint::failpoint;
 use crate::model::budget::{Bucket, Lane};
 use crate::model::ids::EventId;
 use crate::model::outcome::DEFAULT_MAX_ATTEMPTS;
@@ -14,13 +15,11 @@ use crate::model::subscription::{ClaimedEvent, EventLane};
 use super::Worker;
 use super::calls::{Calls, NotCalled, WITHOUT_BUDGET};
 use super::lease::Lease;
+use super::links::{Learned, releases};
 use super::verdict::{self, Conclusion};
 
 /// A portal that is switched off is asked again after this long.
 const OFF_SNOOZE: Duration = Duration::from_mins(1);
-
-/// An event whose contact shares the address of another one of the batch waits for that one to be linked.
-const ADDRESS_SNOOZE: Duration = Duration::from_secs(3);
 
 /// The part of a portal's limit that one plan may take: a plan holds its calls until its last one is done, and a smaller
 /// one holds them shorter.
@@ -41,6 +40,17 @@ impl PortalOutcome {
         self.releases.extend(other.releases);
         self.receipts.extend(other.receipts);
         self.calls += other.calls;
+    }
+
+    /// Events that this version can't read end here.
+    pub(super) fn given_up(unreadable: Vec<UnreadableEvent>) -> Self {
+        let mut outcome = Self::default();
+        for event in unreadable {
+            outcome.end(event.event_id, event.reason, "this version can't read the event");
+            let contacts = event.contacts.into_iter();
+            outcome.releases.extend(contacts.map(|(portal_id, key)| ContactRelease::unchanged(portal_id, key)));
+        }
+        outcome
     }
 
     fn wait(&mut self, event: EventId, due_in: Duration, code: &str, summary: &str) {
@@ -76,7 +86,7 @@ impl Worker {
             for event in &events {
                 outcome.wait(event.event_id, snooze, code, "nothing is written to this portal at present");
             }
-            outcome.releases = verdict::releases(&events, |_| None);
+            outcome.releases = releases(&events, |_| Learned::default());
             return outcome;
         }
         let (exhausted, events): (Vec<_>, Vec<_>) = events.into_iter().partition(is_exhausted);
@@ -87,7 +97,7 @@ impl Worker {
                 "tried as often as allowed; see the receipts for the last answers",
             );
         }
-        outcome.releases = verdict::releases(&exhausted, |_| None);
+        outcome.releases = releases(&exhausted, |_| Learned::default());
 
         let lane = lane_of(&events);
         let most_calls = (portal.call_limit / PLAN_SHARE_OF_LIMIT).max(1);
@@ -109,15 +119,6 @@ impl Worker {
     ) -> PortalOutcome {
         let served: Vec<&ClaimedEvent> = events.iter().filter(|event| plan.events.contains(&event.event_id)).collect();
         let mut outcome = PortalOutcome::default();
-        for event in events.iter().filter(|event| plan.address_shared.contains(&event.event_id)) {
-            outcome.wait(
-                event.event_id,
-                ADDRESS_SNOOZE,
-                "address_shared",
-                "another contact with this address is written first",
-            );
-            outcome.releases.extend(verdict::releases(std::slice::from_ref(event), |_| None));
-        }
         let account = self.account(portal);
         let bucket = Bucket::calls(portal.portal_id, portal.call_limit, portal.call_window);
         let cost = (bucket, lane, plan.calls(portal.write_mode));
@@ -128,6 +129,7 @@ impl Worker {
                 return outcome;
             }
         };
+        failpoint!("worker.after_reserve");
         let results = self.apply_operations(portal, &plan, &served, &calls, lease).await;
         outcome.calls = calls.settle().await;
         let conclusion = verdict::conclude(portal, &plan, &served, &results, clock::now());
@@ -205,6 +207,6 @@ fn not_started(events: &[&ClaimedEvent], reason: &NotCalled) -> PortalOutcome {
             }
         }
     }
-    outcome.releases = verdict::releases(events.iter().copied(), |_| None);
+    outcome.releases = releases(events.iter().copied(), |_| Learned::default());
     outcome
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::adapters::db::{ContactRelease, PortalSettings, Receipt, ReceiptStatus, Verdict, VerdictStatus};
+use crate::adapters::db::{LinkChange, PortalSettings, Receipt, ReceiptStatus, Verdict, VerdictStatus};
 use crate::adapters::hubspot::{Class, Refusal, Row};
-use crate::model::ids::{EventId, RecordId};
+use crate::model::ids::{ContactKey, EventId, RecordId};
 use crate::model::outcome::{Answer, Attempt, Decision, decide};
 use crate::model::plan::{Operation, Plan};
 use crate::model::subscription::{ClaimedEvent, DesiredState};
@@ -15,6 +15,7 @@ use crate::model::subscription::{ClaimedEvent, DesiredState};
 use super::apply::Results;
 use super::calls::{NotCalled, WITHOUT_BUDGET};
 use super::consent::started_receipts;
+use super::links::{Found, Learned, learned, releases};
 use super::portal::PortalOutcome;
 
 /// A call that was not made for want of time, or because the portal was stopped, is tried again after this long.
@@ -23,10 +24,19 @@ pub(super) const NOT_CALLED_SNOOZE: Duration = Duration::from_secs(3);
 /// An event whose contact was found to be somewhere else is looked at again after this long.
 const RELINK_WAIT: Duration = Duration::from_secs(1);
 
+/// Growth of that wait from attempt to attempt: a list learns of a new record late, and twelve looks within seconds would
+/// give it up. Together they span most of a day, as those of a temporary answer do.
+const RELINK_FACTOR: u32 = 3;
+
+/// The longest of these waits.
+const RELINK_CEILING: Duration = Duration::from_hours(12);
+
 /// What HubSpot's answer taught.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Done {
     pub(super) record_id: Option<RecordId>,
+    /// The key that was written into the record.
+    pub(super) key: Option<ContactKey>,
     pub(super) correlation_id: Option<String>,
     pub(super) remote_at: Option<Timestamp>,
 }
@@ -46,6 +56,8 @@ pub(super) enum OperationResult {
     RemoteOptOut,
     /// HubSpot knows no such record.
     RecordMissing,
+    /// The contact is this record, but something else was in the way of writing it.
+    Found(RecordId),
     /// Not tried, because of what became of another operation of the same contact.
     Dropped,
 }
@@ -87,10 +99,25 @@ pub(super) struct Conclusion {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Weight {
     Done,
-    Dead { code: String, summary: String },
-    Relink { code: String },
-    Snooze { due_in: Duration, code: String, summary: String },
-    Retry { due_in: Duration, code: String, summary: String },
+    Dead {
+        code: String,
+        summary: String,
+    },
+    Relink {
+        code: String,
+    },
+    /// Not called, because another answer stopped the portal. That answer says more.
+    Stopped,
+    Snooze {
+        due_in: Duration,
+        code: String,
+        summary: String,
+    },
+    Retry {
+        due_in: Duration,
+        code: String,
+        summary: String,
+    },
     OptedOut,
 }
 
@@ -118,14 +145,22 @@ pub(super) fn conclude(
         }
         conclusion.outcome.receipts.extend(receipts(portal, operation, result));
     }
-    conclusion.outcome.verdicts = events.iter().map(|event| verdict(event, weights.get(&event.event_id))).collect();
-    let records = records(results);
-    conclusion.outcome.releases = releases(events.iter().copied(), |event| {
-        match (weights.get(&event.event_id), records.get(&event.contact.key)) {
-            (Some(Weight::Relink { .. }), _) => Some(None),
-            (_, record) => record.map(|record| Some(*record)),
-        }
-    });
+    let stop = [&conclusion.freeze, &conclusion.pause].into_iter().flatten().map(|(time, _)| *time).max();
+    conclusion.outcome.verdicts =
+        events.iter().map(|event| verdict(event, weights.get(&event.event_id), stop)).collect();
+    let learned = learned(plan, results);
+    conclusion.outcome.releases =
+        releases(events.iter().copied(), |event| match (weights.get(&event.event_id), learned.get(&event.event_id)) {
+            (Some(Weight::Relink { .. }), Some(Found::Elsewhere(record))) => {
+                Learned { link: LinkChange::Is(*record), ..Learned::default() }
+            }
+            (Some(Weight::Relink { .. }), _) => Learned::gone(event.contact.record_id),
+            (_, Some(Found::There { record, key, is_alone })) => {
+                let keyed = Some(key.as_ref() == Some(&event.contact.key));
+                Learned { link: LinkChange::Is(*record), keyed, is_alone: *is_alone }
+            }
+            _ => Learned::default(),
+        });
     conclusion
 }
 
@@ -134,6 +169,7 @@ fn weigh(result: &OperationResult, attempt: &Attempt, now: Timestamp, conclusion
         OperationResult::Done(_) | OperationResult::Dropped => return Weight::Done,
         OperationResult::RemoteOptOut => return Weight::OptedOut,
         OperationResult::RecordMissing => return Weight::Relink { code: "record_missing".into() },
+        OperationResult::Found(_) => return Weight::Relink { code: "record_found".into() },
         OperationResult::NotCalled(reason) => return weigh_not_called(reason),
         OperationResult::Unknown => None,
         OperationResult::Refused(refusal) => Some(refusal),
@@ -166,13 +202,14 @@ fn weigh_not_called(reason: &NotCalled) -> Weight {
     let (due_in, code) = match reason {
         NotCalled::NoBudget(retry_in) => (*retry_in, "no_budget"),
         NotCalled::BudgetAway => (WITHOUT_BUDGET, "budget_away"),
-        NotCalled::Stopped => (NOT_CALLED_SNOOZE, "portal_stopped"),
+        NotCalled::Stopped => return Weight::Stopped,
         NotCalled::NoTime | NotCalled::Impossible | NotCalled::NotOurs => (NOT_CALLED_SNOOZE, "no_time"),
     };
     Weight::Snooze { due_in, code: code.into(), summary: "the call was not made".into() }
 }
 
-fn verdict(event: &ClaimedEvent, weight: Option<&Weight>) -> Verdict {
+/// `stop` is how long the portal is stopped, if an answer did so.
+fn verdict(event: &ClaimedEvent, weight: Option<&Weight>, stop: Option<Duration>) -> Verdict {
     let (status, reason, applied) = match weight.cloned().unwrap_or(Weight::Done) {
         Weight::Done => (VerdictStatus::Synced, None, Some(event.payload.desired_state)),
         Weight::OptedOut => {
@@ -184,12 +221,18 @@ fn verdict(event: &ClaimedEvent, weight: Option<&Weight>) -> Verdict {
         Weight::Retry { due_in, code, summary } => {
             (VerdictStatus::Retry { due_in, charged: true }, Some((code, summary)), None)
         }
+        Weight::Stopped => {
+            let reason = ("portal_stopped".to_owned(), "an answer to a call before it stopped the portal".to_owned());
+            (VerdictStatus::Retry { due_in: stop.unwrap_or(NOT_CALLED_SNOOZE), charged: false }, Some(reason), None)
+        }
         Weight::Snooze { due_in, code, summary } => {
             (VerdictStatus::Retry { due_in, charged: false }, Some((code, summary)), None)
         }
         Weight::Relink { code } => {
-            let summary = "the contact's record is another one than we knew; it is looked up by address".to_owned();
-            (VerdictStatus::Retry { due_in: RELINK_WAIT, charged: true }, Some((code, summary)), None)
+            let summary = "the contact's record is another one than we knew; it is looked up again".to_owned();
+            let factor = RELINK_FACTOR.saturating_pow(event.process_attempts.unsigned_abs());
+            let due_in = RELINK_WAIT.saturating_mul(factor).min(RELINK_CEILING);
+            (VerdictStatus::Retry { due_in, charged: true }, Some((code, summary)), None)
         }
     };
     Verdict { event_id: event.event_id, status, reason, applied }
@@ -198,8 +241,11 @@ fn verdict(event: &ClaimedEvent, weight: Option<&Weight>) -> Verdict {
 fn receipts(portal: &PortalSettings, operation: &Operation, result: &OperationResult) -> Vec<Receipt> {
     let (status, done) = match result {
         OperationResult::Done(done) => (ReceiptStatus::Done, done.clone()),
-        OperationResult::Refused(_) => (ReceiptStatus::Refused, Done::default()),
-        // Nothing is known to have happened, so nothing is noted; a `started` receipt stays what it is.
+        OperationResult::Refused(refusal) if refusal.class != Class::Temporary => {
+            (ReceiptStatus::Refused, Done::default())
+        }
+        // Nothing is known to have happened, so nothing is noted; a `started` receipt stays what it is. A lost answer is a
+        // temporary refusal: HubSpot may have carried it out.
         _ => return Vec::new(),
     };
     started_receipts(portal, operation)
@@ -212,26 +258,4 @@ fn receipts(portal: &PortalSettings, operation: &Operation, result: &OperationRe
             remote_at: done.remote_at,
         })
         .collect()
-}
-
-fn records(results: &Results) -> HashMap<&crate::model::ids::ContactKey, RecordId> {
-    results.iter().filter_map(|(operation, result)| Some((&operation.contact_key, result.record_id()?))).collect()
-}
-
-/// Every contact once, however many events it has.
-pub(super) fn releases<'a>(
-    events: impl IntoIterator<Item = &'a ClaimedEvent>,
-    record: impl Fn(&ClaimedEvent) -> Option<Option<RecordId>>,
-) -> Vec<ContactRelease> {
-    let mut releases: HashMap<_, ContactRelease> = HashMap::new();
-    for event in events {
-        let learned = record(event);
-        let release = releases.entry((event.portal_id, event.contact.key.clone())).or_insert_with(|| ContactRelease {
-            portal_id: event.portal_id,
-            contact_key: event.contact.key.clone(),
-            record: None,
-        });
-        release.record = release.record.or(learned);
-    }
-    releases.into_values().collect()
 }

@@ -1,31 +1,30 @@
 //! Builds a plan out of the events of contacts.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{Membership, MembershipChange, Operation, Plan, StatusChange, Upsert};
-use crate::model::ids::{ContactKey, EventId};
+use crate::model::ids::{EventId, RecordId};
 use crate::model::mapping::{PropertySource, Targets};
-use crate::model::subscription::{ClaimedEvent, Contact, DesiredState};
+use crate::model::subscription::{ClaimedEvent, Contact, DesiredState, LaterDecision};
 
 /// Key of the operation that writes a contact's properties.
 const CONTACT_OPERATION: &str = "contact";
 
-/// One contact with its events, oldest first.
+/// One address, and the record it is known to be, with its events, oldest first. Nearly always that is one contact.
 pub(super) type Group<'a> = Vec<&'a ClaimedEvent>;
 
-/// Contacts in the order of their first event, each with its events, oldest first.
+/// Groups in the order of their first event, each with its events, oldest first.
 pub(super) fn groups(events: &[ClaimedEvent]) -> Vec<Group<'_>> {
     let mut oldest_first: Vec<&ClaimedEvent> = events.iter().collect();
-    // Of decisions of one instant an opt-out counts as the newest.
-    let opts_out = |event: &ClaimedEvent| event.payload.desired_state == DesiredState::Unsubscribed;
-    oldest_first.sort_by_key(|event| (event.accepted_at, opts_out(event), event.event_id));
-    let mut places: HashMap<&ContactKey, usize> = HashMap::new();
+    oldest_first.sort_by_key(|event| (age(event), event.event_id));
+    let mut places: HashMap<(&str, Option<RecordId>), usize> = HashMap::new();
     let mut groups: Vec<Group<'_>> = Vec::new();
     for event in oldest_first {
-        let place = *places.entry(&event.contact.key).or_insert(groups.len());
+        let place = *places.entry((&event.contact.email, event.contact.record_id)).or_insert(groups.len());
         if place == groups.len() {
             groups.push(Vec::new());
         }
@@ -34,15 +33,21 @@ pub(super) fn groups(events: &[ClaimedEvent]) -> Vec<Group<'_>> {
     groups
 }
 
+/// How new a decision is: of decisions of one instant an opt-out counts as the newest.
+fn age(event: &ClaimedEvent) -> (Timestamp, bool) {
+    (event.accepted_at, event.payload.desired_state == DesiredState::Unsubscribed)
+}
+
+/// Whether another stream has decided since, about what `concerns` says; its own event sees to that.
+fn is_overruled(event: &ClaimedEvent, concerns: impl Fn(&LaterDecision) -> bool) -> bool {
+    let since =
+        |later: &LaterDecision| (later.accepted_at, later.desired_state == DesiredState::Unsubscribed) > age(event);
+    event.later.iter().any(|later| since(later) && concerns(later))
+}
+
 pub(super) fn plan_of(groups: &[Group<'_>], unique_property: &str) -> Plan {
     let mut plan = Plan::default();
-    let mut addresses = HashSet::new();
     for group in groups {
-        let contact = &group[0].contact;
-        if !addresses.insert(contact.email.as_str()) && contact.record_id.is_none() {
-            plan.address_shared.extend(group.iter().map(|event| event.event_id));
-            continue;
-        }
         plan.events.extend(group.iter().map(|event| event.event_id));
         add_upsert(&mut plan, group, unique_property);
         add_statuses(&mut plan, group);
@@ -53,19 +58,25 @@ pub(super) fn plan_of(groups: &[Group<'_>], unique_property: &str) -> Plan {
 
 fn add_upsert(plan: &mut Plan, group: &Group<'_>, unique_property: &str) {
     let contact = &group[0].contact;
-    let mut properties = BTreeMap::from([
-        ("email".to_owned(), contact.email.clone()),
-        (unique_property.to_owned(), contact.key.0.clone()),
-    ]);
+    // Its record is another contact's, whose key and address stay on it. As long as its own key is there, that is put right.
+    let is_guest = contact.record_id.is_some() && contact.email != contact.owner.email && !contact.keyed;
+    let mut properties = BTreeMap::new();
+    if !is_guest {
+        properties.insert("email".to_owned(), contact.owner.email.clone());
+        properties.insert(unique_property.to_owned(), contact.owner.key.0.clone());
+    }
     for event in group {
-        properties.extend(mapped_properties(&event.payload.mapping.targets, contact));
+        properties.extend(mapped_properties(&event.payload.mapping.targets, &event.contact));
     }
     let hash = fingerprint(&json!(properties));
     if let Some(operation) = operation(CONTACT_OPERATION.to_owned(), hash, contact, group) {
-        let upsert = Upsert { operation, email: contact.email.clone(), properties };
-        match contact.record_id {
-            None => plan.upserts_by_email.push(upsert),
-            Some(_) => plan.upserts_by_key.push(upsert),
+        let (record_id, owner) = (contact.record_id, contact.owner.key.clone());
+        let is_alone = !contact.shares;
+        let upsert = Upsert { operation, email: contact.email.clone(), properties, record_id, owner, is_alone };
+        match record_id {
+            Some(_) if is_alone && contact.keyed => plan.upserts_by_key.push(upsert),
+            Some(_) if !is_guest => plan.updates_by_record.push(upsert),
+            _ => plan.upserts_by_email.push(upsert),
         }
     }
 }
@@ -81,6 +92,9 @@ fn add_statuses(plan: &mut Plan, group: &Group<'_>) {
         }
     }
     for (subscription_type, (event, waiting)) in newest {
+        if is_overruled(event, |later| later.targets.subscription_type == Some(subscription_type)) {
+            continue;
+        }
         let (contact, payload) = (&event.contact, &event.payload);
         let state = payload.desired_state;
         let hash = fingerprint(&json!({
@@ -104,18 +118,25 @@ fn add_statuses(plan: &mut Plan, group: &Group<'_>) {
 
 /// One change a segment: of several products that share one, the newest decision counts.
 fn add_memberships(plan: &mut Plan, group: &Group<'_>) {
-    let mut newest: BTreeMap<&str, (MembershipChange, Group<'_>)> = BTreeMap::new();
+    let mut newest: BTreeMap<&str, (MembershipChange, &ClaimedEvent, Group<'_>)> = BTreeMap::new();
     for event in group {
         let change = event.payload.mapping.targets.segment_change(event.payload.desired_state);
         let wanted = change.add.iter().map(|list| (list, MembershipChange::Add));
         for (list, change) in wanted.chain(change.remove.iter().map(|list| (list, MembershipChange::Remove))) {
-            let entry = newest.entry(list).or_insert_with(|| (change, Vec::new()));
-            entry.0 = change;
-            entry.1.push(event);
+            let entry = newest.entry(list).or_insert_with(|| (change, event, Vec::new()));
+            (entry.0, entry.1) = (change, event);
+            entry.2.push(event);
         }
     }
     let contact = &group[0].contact;
-    for (list, (change, waiting)) in newest {
+    for (list, (change, event, waiting)) in newest {
+        let touches = |later: &LaterDecision| {
+            let change = later.targets.segment_change(later.desired_state);
+            change.add.iter().chain(&change.remove).any(|touched| touched == list)
+        };
+        if is_overruled(event, touches) {
+            continue;
+        }
         let verb = match change {
             MembershipChange::Add => "add",
             MembershipChange::Remove => "remove",

@@ -40,15 +40,22 @@ pub struct Operation {
     pub events: Vec<EventId>,
 }
 
-/// Writes a contact's properties.
+/// Writes a record's properties.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Upsert {
     /// Identity and waiting events.
     pub operation: Operation,
     /// The contact's address.
     pub email: String,
-    /// HubSpot properties and their texts, the address and the unique property among them.
+    /// HubSpot properties and their texts. The address and the unique property are among them, unless these are another
+    /// contact's to write.
     pub properties: BTreeMap<String, String>,
+    /// The record, if it was known before this batch.
+    pub record_id: Option<RecordId>,
+    /// Whose key belongs into the record's unique property.
+    pub owner: ContactKey,
+    /// Whether no other contact is known to be the same record.
+    pub is_alone: bool,
 }
 
 /// Writes one subscription status.
@@ -120,17 +127,17 @@ pub enum MembershipChange {
 pub struct Plan {
     /// The events this plan serves.
     pub events: Vec<EventId>,
-    /// Contacts that no record is known for: found, or made, by their address.
+    /// Contacts that no record is known for: found, or made, by their address. And those that were found on the record of
+    /// another contact with another address: whether they are still there, the address tells.
     pub upserts_by_email: Vec<Upsert>,
-    /// Contacts with a record: found by the unique property, so that a changed address changes them.
+    /// Contacts with a record of their own: found by the unique property, so that a changed address changes them.
     pub upserts_by_key: Vec<Upsert>,
+    /// Records that several contacts with one address share, or whose unique property does not hold the key yet.
+    pub updates_by_record: Vec<Upsert>,
     /// Statuses to write; those that subscribe are read first.
     pub statuses: Vec<StatusChange>,
     /// Segment changes, grouped the way they are sent.
     pub memberships: BTreeMap<(String, MembershipChange), Vec<Membership>>,
-    /// Events of contacts that share the address of another contact of this plan, and are not linked yet: HubSpot takes
-    /// an address once in a batch, so they wait for the other one to be linked.
-    pub address_shared: Vec<EventId>,
 }
 
 /// Builds plans of at most `most_calls` calls each. Together they serve every event once; the events of a contact stay
@@ -163,6 +170,7 @@ impl Plan {
             self.memberships.values().map(|members| members.len().div_ceil(MEMBERS_PER_CALL)).sum();
         let total = rows(self.upserts_by_email.len())
             + rows(self.upserts_by_key.len())
+            + rows(self.updates_by_record.len())
             + reads
             + statuses(self.statuses.len())
             + memberships;
@@ -182,9 +190,14 @@ impl Plan {
         addresses
     }
 
+    /// Every record to write, however it is found.
+    pub fn upserts(&self) -> impl Iterator<Item = &Upsert> {
+        self.upserts_by_email.iter().chain(&self.upserts_by_key).chain(&self.updates_by_record)
+    }
+
     /// Every operation, whatever its kind.
     pub fn operations(&self) -> impl Iterator<Item = &Operation> {
-        let upserts = self.upserts_by_email.iter().chain(&self.upserts_by_key).map(|upsert| &upsert.operation);
+        let upserts = self.upserts().map(|upsert| &upsert.operation);
         let statuses = self.statuses.iter().map(|change| &change.operation);
         let memberships = self.memberships.values().flatten().map(|member| &member.operation);
         upserts.chain(statuses).chain(memberships)
@@ -196,7 +209,7 @@ mod tests {
     use super::build::{hex, text_of};
     use super::*;
     use crate::model::ids::{PortalId, StreamId};
-    use crate::model::subscription::Contact;
+    use crate::model::subscription::{Contact, LaterDecision, Owner};
     use crate::model::subscription::{EventLane, MappingSnapshot, Payload};
     use jiff::Timestamp;
     use serde_json::json;
@@ -224,9 +237,14 @@ mod tests {
                 email: email.into(),
                 properties: BTreeMap::from([("first_name".into(), json!("Ada"))]),
                 record_id: None,
+                keyed: true,
+                owner: Owner { key: ContactKey(contact.into()), email: email.into() },
+                shares: false,
+                leased: vec![ContactKey(contact.into())],
             },
             payload: Payload { desired_state: state, consent: None, mapping: MappingSnapshot { version: 1, targets } },
             receipts: BTreeMap::new(),
+            later: Vec::new(),
         }
     }
 
@@ -314,14 +332,55 @@ mod tests {
     }
 
     #[test]
-    fn a_second_contact_with_the_same_address_waits_for_the_first() {
-        let events = [
-            event(1, "a", "a@example.test", DesiredState::Subscribed),
-            event(2, "b", "a@example.test", DesiredState::Subscribed),
+    fn contacts_with_one_address_are_written_as_one_record_under_the_owners_key() {
+        let mut events = [
+            event(1, "b", "a@example.test", DesiredState::Unsubscribed),
+            event(2, "a", "a@example.test", DesiredState::Subscribed),
         ];
+        for event in &mut events {
+            event.contact.shares = true;
+            event.contact.owner.key = ContactKey("a".into());
+        }
         let plan = only_plan(&events);
-        assert_eq!(plan.address_shared, [events[1].event_id]);
-        assert_eq!(plan.events, [events[0].event_id]);
+        assert_eq!(plan.upserts_by_email.len(), 1);
+        assert_eq!(plan.upserts_by_email[0].properties[UNIQUE], "a");
+        assert_eq!(plan.upserts_by_email[0].operation.events.len(), 2);
+        assert_eq!((plan.statuses.len(), plan.statuses[0].state), (1, DesiredState::Subscribed));
+        for event in &mut events {
+            event.contact.record_id = Some(RecordId(7));
+        }
+        assert_eq!(only_plan(&events).updates_by_record[0].record_id, Some(RecordId(7)));
+    }
+
+    #[test]
+    fn who_was_found_under_a_second_address_writes_neither_key_nor_address() {
+        let mut second = event(1, "b", "b@example.test", DesiredState::Subscribed);
+        second.contact.record_id = Some(RecordId(7));
+        second.contact.shares = true;
+        second.contact.owner = Owner { key: ContactKey("a".into()), email: "a@example.test".into() };
+        let plan = only_plan(std::slice::from_ref(&second));
+        assert_eq!(plan.updates_by_record[0].properties["email"], "a@example.test", "its own key is taken off again");
+        assert_eq!(plan.updates_by_record[0].properties[UNIQUE], "a");
+        second.contact.keyed = false;
+        let plan = only_plan(&[second]);
+        assert_eq!(plan.upserts_by_email[0].properties.keys().collect::<Vec<_>>(), ["firstname", "lead_source"]);
+    }
+
+    #[test]
+    fn an_older_decision_does_not_undo_what_another_stream_decided_since() {
+        let mut older = event(1, "a", "a@example.test", DesiredState::Unsubscribed);
+        let later = |second, state| LaterDecision {
+            accepted_at: Timestamp::from_second(second).unwrap(),
+            desired_state: state,
+            targets: older.payload.mapping.targets.clone(),
+        };
+        let (same, after) = (later(1, DesiredState::Subscribed), later(2, DesiredState::Subscribed));
+        older.later = vec![same];
+        assert_eq!(only_plan(std::slice::from_ref(&older)).statuses.len(), 1, "of one instant the opt-out counts");
+        older.later = vec![after];
+        let plan = only_plan(&[older]);
+        assert!(plan.statuses.is_empty() && plan.memberships.is_empty());
+        assert_eq!(plan.upserts_by_email.len(), 1);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hubspot_simulator::{AccountConfig, Action, BurstLimit, Fault, Latency, SimulatorConfig};
+use hubspot_simulator::{AccountConfig, Action, BurstLimit, Fault, Latency, Response, SimulatorConfig};
 use reqwest::Method;
 use serde_json::json;
 
@@ -49,6 +49,30 @@ async fn given_answer_replaces_processing_for_the_next_calls() {
     }
     assert!(hub.simulator.contacts().is_empty());
     assert_eq!(hub.post(UPSERT, inputs("ann@example.test")).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_fault_may_strike_one_account_only() {
+    let other = AccountConfig::new(4712, "other-token");
+    let accounts = vec![AccountConfig::default(), other];
+    let mut hub = Hub::configured(SimulatorConfig { accounts, ..SimulatorConfig::default() }).await;
+    hub.simulator.add_fault(Fault::always(Action::locked()).on_portal(4711));
+    assert_eq!(hub.post(UPSERT, inputs("ann@example.test")).await.status, 423);
+    hub.token = "other-token";
+    assert_eq!(hub.post(UPSERT, inputs("ann@example.test")).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_wait_may_be_named_twice() {
+    let hub = Hub::start().await;
+    let headers = [("Retry-After", "5"), ("retry-after", "60")].map(|(name, wait)| (name.to_owned(), wait.to_owned()));
+    let body = Some(json!({"status": "error"}));
+    let twice = Response { status: 503, headers: headers.into(), body, body_raw: None };
+    hub.simulator.add_fault(Fault::next(1, Action::Respond(twice)));
+    let seen = hub.post(UPSERT, inputs("ann@example.test")).await;
+    let mut waits: Vec<_> = seen.headers.get_all("retry-after").iter().map(|wait| wait.to_str().unwrap()).collect();
+    waits.sort_unstable();
+    assert_eq!(waits, ["5", "60"]);
 }
 
 #[tokio::test]

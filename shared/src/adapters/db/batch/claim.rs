@@ -11,9 +11,10 @@ use super::super::failure::DbFailure;
 use super::super::outbox::millis;
 use super::super::pool::{column, query};
 use super::{ClaimedBatch, PortalSettings, UnreadableEvent};
+use crate::failpoint::{Guard, guarded};
 use crate::model::ids::{ContactKey, EventId, LeaseToken, PortalId, RecordId, StreamId};
 use crate::model::plan::WriteMode;
-use crate::model::subscription::{ClaimedEvent, Contact, EventLane};
+use crate::model::subscription::{ClaimedEvent, Contact, EventLane, Owner};
 
 /// Claims the events of a batch of messages and the contacts they concern.
 pub async fn claim_batch(
@@ -27,7 +28,7 @@ pub async fn claim_batch(
     let rows = query(
         client,
         CLAIM,
-        include_str!("../sql/claim_batch.sql"),
+        &guarded(Guard::Lease, include_str!("../sql/claim_batch.sql")),
         &[
             (&ids, Type::UUID_ARRAY),
             (&token.0, Type::UUID),
@@ -55,7 +56,7 @@ fn sort_in(batch: &mut ClaimedBatch, row: &Row) -> Result<(), DbFailure> {
                 Ok(event) => batch.portals.entry(settings.portal_id).or_insert((settings, Vec::new())).1.push(event),
                 Err(reason) => batch.unreadable.push(UnreadableEvent {
                     event_id,
-                    contact: (settings.portal_id, ContactKey(column(row, CLAIM, "contact_key")?)),
+                    contacts: leased(row)?.into_iter().map(|key| (settings.portal_id, key)).collect(),
                     reason,
                 }),
             }
@@ -85,6 +86,7 @@ fn claimed_event(
     let Ok(accepted_at) = column(row, CLAIM, "created_at") else { return Ok(Err("unreadable_time")) };
     let Some(lane) = EventLane::parse(column(row, CLAIM, "lane")?) else { return Ok(Err("unknown_lane")) };
     let receipts: Option<Value> = column(row, CLAIM, "receipts")?;
+    let later: Option<Value> = column(row, CLAIM, "decisions")?;
     let properties = serde_json::from_value(column::<Value>(row, CLAIM, "properties")?);
     Ok(Ok(ClaimedEvent {
         event_id,
@@ -99,10 +101,22 @@ fn claimed_event(
             email: column(row, CLAIM, "email")?,
             properties: properties.unwrap_or_default(),
             record_id: column::<Option<i64>>(row, CLAIM, "record_id")?.map(RecordId),
+            keyed: column(row, CLAIM, "keyed")?,
+            owner: Owner {
+                key: ContactKey(column(row, CLAIM, "owner_key")?),
+                email: column(row, CLAIM, "owner_email")?,
+            },
+            shares: column(row, CLAIM, "is_shared")?,
+            leased: leased(row)?,
         },
         payload,
         receipts: receipts.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default(),
+        later: later.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default(),
     }))
+}
+
+fn leased(row: &Row) -> Result<Vec<ContactKey>, DbFailure> {
+    Ok(column::<Vec<String>>(row, CLAIM, "members")?.into_iter().map(ContactKey).collect())
 }
 
 fn settings(row: &Row) -> Result<PortalSettings, DbFailure> {

@@ -1,5 +1,7 @@
 //! Finishes a batch.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use tokio_postgres::GenericClient;
 use tokio_postgres::types::Type;
@@ -9,7 +11,8 @@ use super::super::failure::DbFailure;
 use super::super::outbox::millis;
 use super::super::pool::{column, query};
 use super::receipts::ReceiptColumns;
-use super::{ContactRelease, Receipt, ReceiptStatus, Verdict, VerdictStatus};
+use super::{ContactRelease, FinishedEvent, LinkChange, Receipt, ReceiptStatus, Verdict, VerdictStatus};
+use crate::failpoint::{Guard, guarded};
 use crate::model::ids::{EventId, LeaseToken};
 use crate::model::subscription::DesiredState;
 
@@ -21,13 +24,14 @@ pub async fn finish_batch(
     verdicts: &[Verdict],
     contacts: &[ContactRelease],
     receipts: &[Receipt],
-) -> Result<Vec<EventId>, DbFailure> {
+) -> Result<Vec<FinishedEvent>, DbFailure> {
     const STATEMENT: &str = "finish_batch";
     let verdict = VerdictColumns::of(verdicts);
     let portals: Vec<i64> = contacts.iter().map(|contact| contact.portal_id.0).collect();
     let keys: Vec<&str> = contacts.iter().map(|contact| contact.contact_key.0.as_str()).collect();
-    let records: Vec<Option<i64>> =
-        contacts.iter().map(|contact| contact.record.map(|record| record.map_or(FORGET, |id| id.0))).collect();
+    let records: Vec<Option<i64>> = contacts.iter().map(|contact| record_column(contact.link)).collect();
+    let keyed: Vec<Option<bool>> = contacts.iter().map(|contact| contact.keyed).collect();
+    let alone: Vec<bool> = contacts.iter().map(|contact| contact.alone).collect();
     let started = ReceiptColumns::of(receipts.iter().map(|receipt| &receipt.started));
     let statuses: Vec<&str> = receipts.iter().map(|receipt| receipt.status.as_str()).collect();
     let record_ids: Vec<Option<i64>> = receipts.iter().map(|receipt| receipt.record_id.map(|id| id.0)).collect();
@@ -36,7 +40,7 @@ pub async fn finish_batch(
     let rows = query(
         client,
         STATEMENT,
-        include_str!("../sql/finish_batch.sql"),
+        &guarded(Guard::Fence, include_str!("../sql/finish_batch.sql")),
         &[
             (&token.0, Type::UUID),
             (&verdict.events, Type::UUID_ARRAY),
@@ -58,14 +62,33 @@ pub async fn finish_batch(
             (&correlation_ids, Type::TEXT_ARRAY),
             (&remote_at, Type::TIMESTAMPTZ_ARRAY),
             (&verdict.applied, Type::TEXT_ARRAY),
+            (&keyed, Type::BOOL_ARRAY),
+            (&alone, Type::BOOL_ARRAY),
+            (&millis(SHARED_WAIT), Type::INT8),
         ],
     )
     .await?;
-    rows.iter().map(|row| column(row, STATEMENT, "event_id").map(EventId)).collect()
+    rows.iter()
+        .map(|row| {
+            Ok(FinishedEvent {
+                event_id: EventId(column(row, STATEMENT, "event_id")?),
+                shares_record: column(row, STATEMENT, "shares")?,
+            })
+        })
+        .collect()
 }
 
-/// In the array of record ids: forget the record we had.
-const FORGET: i64 = 0;
+/// An event whose contact was found to share a record comes round again after this long.
+const SHARED_WAIT: Duration = Duration::from_secs(1);
+
+/// A record that is gone goes by its negative id.
+const fn record_column(link: LinkChange) -> Option<i64> {
+    match link {
+        LinkChange::None => None,
+        LinkChange::Is(record) => Some(record.0),
+        LinkChange::IsNot(record) => Some(-record.0),
+    }
+}
 
 impl ReceiptStatus {
     const fn as_str(self) -> &'static str {

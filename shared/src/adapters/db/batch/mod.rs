@@ -2,6 +2,7 @@
 
 mod claim;
 mod finish;
+mod holders;
 mod receipts;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use crate::model::subscription::{ClaimedEvent, DesiredState};
 
 pub use claim::{claim_batch, renew_leases};
 pub use finish::finish_batch;
+pub use holders::meet_holders;
 pub use receipts::{own_opt_outs, start_receipts};
 
 /// What became of the events of a batch of messages.
@@ -39,8 +41,8 @@ pub struct ClaimedBatch {
 pub struct UnreadableEvent {
     /// The event.
     pub event_id: EventId,
-    /// The contact that was claimed with it.
-    pub contact: (PortalId, ContactKey),
+    /// The contacts that were claimed with it.
+    pub contacts: Vec<(PortalId, ContactKey)>,
     /// Why, as a stable word.
     pub reason: &'static str,
 }
@@ -106,8 +108,58 @@ pub struct ContactRelease {
     pub portal_id: PortalId,
     /// The contact.
     pub contact_key: ContactKey,
-    /// The record HubSpot named; `Some(None)` forgets the one we had.
-    pub record: Option<Option<RecordId>>,
+    /// Where it is now.
+    pub link: LinkChange,
+    /// Whether its key was written into that record; `None`: nothing new.
+    pub keyed: Option<bool>,
+    /// Whether it was taken to share the record with nobody.
+    pub alone: bool,
+}
+
+impl ContactRelease {
+    /// A contact of which nothing was learned.
+    pub fn unchanged(portal_id: PortalId, contact_key: ContactKey) -> Self {
+        Self { portal_id, contact_key, link: LinkChange::None, keyed: None, alone: false }
+    }
+}
+
+/// What was learned about where a contact is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LinkChange {
+    /// Nothing.
+    #[default]
+    None,
+    /// It is this record.
+    Is(RecordId),
+    /// It is not this record, which is gone: forgotten, if it was this one that we knew.
+    IsNot(RecordId),
+}
+
+/// An event that was still ours when its batch was finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FinishedEvent {
+    /// The event.
+    pub event_id: EventId,
+    /// It was to be synced, but its contact turned out to be the record of another contact too: it comes round once more.
+    pub shares_record: bool,
+}
+
+/// A key that was found on a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundKey {
+    /// The key.
+    pub key: ContactKey,
+    /// The record, and an address that it has; `None` to ask only for the key's place in the order.
+    pub record: Option<(RecordId, String)>,
+}
+
+/// A contact that is alive, and belongs to the record on which its key was found.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Holder {
+    /// Its key.
+    pub key: ContactKey,
+    /// The record that it was asked for with.
+    pub record_id: Option<RecordId>,
 }
 
 /// What is about to be written.

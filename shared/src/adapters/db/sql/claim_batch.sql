@@ -13,25 +13,62 @@ takeable as (
     order by e.event_id
     for update of e
 ),
-placed as (
-    select t.event_id, t.portal_id, t.status as was, s.contact_key, t.sequence < s.last_sequence as outdated
-    from takeable t join hubferry.subscription_streams s using (stream_id)
+-- With everybody who shares an address with the contact, or a record with one of those: one HubSpot record, one writer.
+placed as materialized (
+    select t.event_id, t.portal_id, t.status as was, s.contact_key, t.sequence < s.last_sequence as outdated, sharing.members
+    from takeable t
+    join hubferry.subscription_streams s using (stream_id)
+    join hubferry.contacts c using (contact_key)
+    cross join lateral (
+        select array(
+            select c.contact_key
+            union select o.contact_key from hubferry.contacts o where o.email = c.email and o.erased_at is null and c.erased_at is null
+        ) as keys
+    ) as same_address
+    cross join lateral (
+        select array(
+            select unnest(same_address.keys)
+            union
+            select o.contact_key
+            from hubferry.contact_links l join hubferry.contact_links o using (portal_id, record_id)
+            where l.portal_id = t.portal_id and l.contact_key = any (same_address.keys)
+        ) as members
+    ) as sharing
 ),
--- One writer a contact and portal. In the order of the key, so that two claims wait for each other and never deadlock.
+-- In the order of the key, so that two claims wait for each other and never deadlock.
+locked as materialized (
+    select l.portal_id, l.contact_key, l.lease_token is null or l.lease_expires_at < clock_timestamp() as is_free
+    from hubferry.contact_links l
+    where (l.portal_id, l.contact_key) in (select p.portal_id, unnest(p.members) from placed p where not p.outdated)
+    order by l.portal_id, l.contact_key
+    for update of l
+),
+busy as materialized (select k.portal_id, k.contact_key from locked k where not k.is_free),
+-- All who share, or none: a contact is leased with everybody that it shares with.
 leased as (
     insert into hubferry.contact_links as l (portal_id, contact_key, lease_token, lease_expires_at)
-    select p.portal_id, p.contact_key, $2::uuid, clock_timestamp() + $3::bigint * interval '1 ms'
+    select m.portal_id, m.member, $2::uuid, clock_timestamp() + $3::bigint * interval '1 ms'
     -- Distinct before the time is added, which differs from row to row.
-    from (select distinct portal_id, contact_key from placed where not outdated) as p
-    order by p.portal_id, p.contact_key
+    from (
+        select distinct p.portal_id, unnest(p.members) as member from placed p
+        where not p.outdated
+          and not exists (select from busy k where k.portal_id = p.portal_id and k.contact_key = any (p.members))
+    ) as m
+    order by m.portal_id, m.member
     on conflict (portal_id, contact_key) do update
         set lease_token = excluded.lease_token, lease_expires_at = clock_timestamp() + $3::bigint * interval '1 ms'
         where l.lease_token is null or l.lease_expires_at < clock_timestamp()
-    returning l.portal_id, l.contact_key, l.record_id
+    returning l.portal_id, l.contact_key, l.record_id, l.keyed
 ),
 verdicts as (
-    select p.event_id, p.was,
-           case when p.outdated then 'superseded' when l.portal_id is null then 'busy' else 'claimed' end as outcome
+    select p.event_id, p.was, p.members,
+           case when p.outdated then 'superseded'
+                when l.portal_id is null
+                  or exists (select from busy k where k.portal_id = p.portal_id and k.contact_key = any (p.members))
+                  -- A row that another claim made in this very moment is missing among those leased.
+                  or cardinality(p.members) > 1
+                     and cardinality(p.members) > (select count(*) from leased m where m.portal_id = p.portal_id and m.contact_key = any (p.members))
+                then 'busy' else 'claimed' end as outcome
     from placed p left join leased l using (portal_id, contact_key)
 ),
 changed as (
@@ -48,25 +85,52 @@ changed as (
                                             when 'superseded' then null else e.last_error_summary end
     from verdicts v
     where e.event_id = v.event_id
-    returning e.event_id, v.outcome, e.process_attempts
+    returning e.event_id, v.outcome, v.members, e.process_attempts
 )
 -- Everything the plan needs, in the same answer. An asked id without an outcome is known and needs nothing, or is not known.
 select a.event_id,
        case when c.outcome is not null then c.outcome when e.event_id is null then 'unknown' else 'settled' end as outcome,
        c.process_attempts, e.kind, e.lane, e.sequence, e.stream_id, e.payload, e.traceparent, e.created_at,
-       s.contact_key, k.email, k.properties, l.record_id,
+       s.contact_key, k.email, k.properties, coalesce(l.record_id, place.record_id) as record_id, l.keyed,
+       coalesce(owner.contact_key, s.contact_key) as owner_key, coalesce(owner.email, k.email) as owner_email,
+       coalesce(owner.is_shared, false) as is_shared, c.members,
        p.portal_id, p.call_limit, p.call_window_ms, p.search_limit_per_second, p.subscription_write_mode, p.unique_property, p.api_version, p.mode,
        (extract(epoch from p.paused_until - clock_timestamp()) * 1000)::bigint as paused_for_ms,
-       done.receipts
+       done.receipts, newer.decisions
 from asked a
 left join hubferry.outbox_events e using (event_id)
 left join changed c using (event_id)
 left join hubferry.subscription_streams s on s.stream_id = e.stream_id and c.outcome = 'claimed'
 left join hubferry.contacts k on k.contact_key = s.contact_key
 left join leased l on l.portal_id = e.portal_id and l.contact_key = s.contact_key
+-- Where a contact is: its own record, else that of somebody with its address. Of all who are there, one owns the unique
+-- property and the address: whom the application gave a key comes before whom we did, then the oldest.
+left join lateral (
+    select m.record_id
+    from leased m join hubferry.contacts o using (contact_key)
+    where cardinality(c.members) > 1 and l.record_id is null
+      and m.portal_id = e.portal_id and m.contact_key = any (c.members) and m.record_id is not null
+    order by o.keyed_by_email, o.created_at, o.contact_key limit 1
+) as place on true
+left join lateral (
+    select o.contact_key, o.email, count(*) over () > 1 as is_shared
+    from leased m join hubferry.contacts o using (contact_key)
+    where cardinality(c.members) > 1 and m.portal_id = e.portal_id and m.contact_key = any (c.members)
+      and (m.contact_key = s.contact_key or m.record_id is null or m.record_id = coalesce(l.record_id, place.record_id))
+    order by o.keyed_by_email, o.created_at, o.contact_key limit 1
+) as owner on true
 left join hubferry.portals p on p.portal_id = e.portal_id
 left join lateral (
     select jsonb_object_agg(r.operation_key, encode(r.desired_hash, 'hex')) as receipts
     from hubferry.operation_receipts r
     where c.outcome = 'claimed' and r.event_id = e.event_id and r.status = 'done'
 ) as done on true
+-- What was decided since for the same record by another stream: an older decision does not undo a newer one.
+left join lateral (
+    select jsonb_agg(jsonb_build_object('accepted_at', o.created_at, 'desired_state', o.payload -> 'desired_state',
+                                        'targets', o.payload #> '{mapping,targets}')) as decisions
+    from hubferry.subscription_streams os
+    join hubferry.outbox_events o on o.stream_id = os.stream_id and o.sequence = os.last_sequence
+    where c.outcome = 'claimed' and os.contact_key = any (c.members) and os.stream_id <> e.stream_id
+      and o.portal_id = e.portal_id and o.kind = e.kind and o.created_at >= e.created_at and o.status not in ('dead', 'cancelled')
+) as newer on true

@@ -22,6 +22,10 @@ left join (
     from hubferry.outbox_events e where e.finished_at >= (select clock_timestamp()) - interval '1 hour' group by e.portal_id
 ) as f using (portal_id)
 left join (
-    select e.portal_id, count(*) as dead from hubferry.outbox_events e where e.status = 'dead' group by e.portal_id
+    -- What was replayed needs nobody's attention any more: its replay does, if that one dies too.
+    select e.portal_id, count(*) as dead
+    from hubferry.outbox_events e
+    where e.status = 'dead' and not exists (select from hubferry.outbox_events r where r.replays = e.event_id)
+    group by e.portal_id
 ) as d using (portal_id)
 order by p.portal_id

@@ -1,6 +1,8 @@
 //! Finds the row to blame when HubSpot refuses a batch as a whole: first by what the error names, else by halves. Every
 //! further call is paid for.
 
+use std::collections::BTreeMap;
+
 use crate::adapters::hubspot::{Class, Refusal};
 use crate::model::plan::Planned;
 
@@ -62,6 +64,20 @@ impl<'a, T: Planned> Parts<'a, T> {
             },
             _ => false,
         }
+    }
+
+    /// Cuts a refused part by what its rows share, for a refusal that is about that and not about a row. Returns false when
+    /// all share it: then it stands for all, and no further call can tell more.
+    pub(super) fn split_by<K: Ord>(&mut self, rows: &[&'a T], kind: impl Fn(&T) -> K) -> bool {
+        let mut kinds: BTreeMap<K, Vec<&T>> = BTreeMap::new();
+        for row in rows {
+            kinds.entry(kind(row)).or_default().push(row);
+        }
+        let several = kinds.len() > 1;
+        if several {
+            self.waiting.extend(kinds.into_values());
+        }
+        several
     }
 
     fn set_aside(

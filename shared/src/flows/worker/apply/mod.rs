@@ -2,18 +2,19 @@
 //!
 //! Statuses are read beside the contacts' writing; segments need the record ids that the contacts' answers name.
 
+mod conflicts;
 mod contacts;
 mod isolation;
 mod segments;
 mod statuses;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use futures::join;
 
 use crate::adapters::db::PortalSettings;
 use crate::adapters::hubspot::{Call, Row};
-use crate::model::ids::{ContactKey, RecordId};
+use crate::model::ids::{ContactKey, EventId, RecordId};
 use crate::model::plan::{Operation, Plan};
 use crate::model::subscription::ClaimedEvent;
 
@@ -22,6 +23,7 @@ use super::calls::{Calls, NotCalled};
 use super::lease::Lease;
 use super::verdict::OperationResult;
 
+use contacts::By;
 pub(super) use statuses::Statuses;
 
 /// Calls of one plan under way at once: enough to use the window, few enough to hold up nobody.
@@ -39,23 +41,24 @@ impl Worker {
         calls: &Calls<'_>,
         lease: &Lease,
     ) -> Results {
-        let by_email = contacts::upsert_all(calls, "email", &plan.upserts_by_email, |upsert| &upsert.email);
-        let by_key = contacts::upsert_all(calls, &portal.unique_property, &plan.upserts_by_key, |upsert| {
-            &upsert.operation.contact_key.0
-        });
+        let contacts = contacts::Contacts { calls, unique_property: &portal.unique_property };
+        let by_email = contacts.write_all(By::Email, &plan.upserts_by_email);
+        let by_key = contacts.write_all(By::Key, &plan.upserts_by_key);
+        let by_record = contacts.write_all(By::Record, &plan.updates_by_record);
         let read = statuses::read_all(calls, portal.write_mode, plan);
-        let (mut results, by_key, statuses) = join!(by_email, by_key, read);
-        results.extend(by_key);
+        let (mut results, by_key, by_record, statuses) = join!(by_email, by_key, by_record, read);
+        results.extend(by_key.into_iter().chain(by_record));
+        self.resolve_conflicts(portal, plan, &contacts, &mut results).await;
 
         let (write, settled) = self.judge_consents(portal, plan, statuses, lease).await;
         results.extend(settled);
         results.extend(statuses::write_all(calls, portal.write_mode, write).await);
 
         let records = known_records(events, &results);
-        let opted_out: Vec<ContactKey> = results
+        let opted_out: HashSet<EventId> = results
             .iter()
             .filter(|(_, result)| result.is_opt_out())
-            .map(|(operation, _)| operation.contact_key.clone())
+            .flat_map(|(operation, _)| operation.events.iter().copied())
             .collect();
         results.extend(segments::change_all(calls, plan, &records, &opted_out).await);
         results

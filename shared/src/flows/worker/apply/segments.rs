@@ -1,9 +1,9 @@
 //! Lets contacts join and leave segments, a list at a time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::adapters::hubspot::{Membership as Member, Row};
-use crate::model::ids::{ContactKey, RecordId};
+use crate::model::ids::{ContactKey, EventId, RecordId};
 use crate::model::plan::{MEMBERS_PER_CALL, Membership, MembershipChange, Plan};
 
 use super::super::calls::{Calls, NotCalled};
@@ -14,7 +14,7 @@ pub(super) async fn change_all(
     calls: &Calls<'_>,
     plan: &Plan,
     records: &HashMap<ContactKey, RecordId>,
-    opted_out: &[ContactKey],
+    opted_out: &HashSet<EventId>,
 ) -> Results {
     let mut results = Results::new();
     for ((list, change), members) in &plan.memberships {
@@ -22,8 +22,11 @@ pub(super) async fn change_all(
         for member in members {
             let operation = &member.operation;
             match records.get(&operation.contact_key) {
-                // Who opted out does not join; leaving is always right.
-                Some(_) if *change == MembershipChange::Add && opted_out.contains(&operation.contact_key) => {
+                // Who opted out of a product does not join its segments; leaving is always right.
+                Some(_)
+                    if *change == MembershipChange::Add
+                        && operation.events.iter().all(|event| opted_out.contains(event)) =>
+                {
                     results.push((operation.clone(), OperationResult::Dropped));
                 }
                 Some(record) if is_ours(calls, operation) => ready.push((member, record.to_string())),
@@ -62,7 +65,7 @@ async fn change_chunk(
         .map(|((member, _), row)| {
             let result = match row {
                 Row::Done((Member::Settled, correlation_id)) => {
-                    OperationResult::Done(Done { record_id: None, correlation_id, remote_at: None })
+                    OperationResult::Done(Done { correlation_id, ..Done::default() })
                 }
                 Row::Done((Member::Missing, _)) => OperationResult::RecordMissing,
                 Row::Refused(refusal) => OperationResult::Refused(refusal),

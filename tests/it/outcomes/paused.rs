@@ -1,0 +1,115 @@
+//! 477 and 401: the portal is paused in the database, for every process, until it may be called again.
+
+use std::time::Duration;
+
+use hubspot_simulator::{Action, Fault};
+use serde_json::{Value, json};
+
+use super::{ENDPOINTS, Scene, people, respond};
+
+const HOUR: Duration = Duration::from_hours(1);
+
+fn unauthorized(category: &str) -> Value {
+    json!({"status": "error", "category": category, "message": "The OAuth token of zephyrine@example.test is refused"})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_move_of_hours_pauses_the_portal_durably_and_it_resumes_by_itself() {
+    let scene = Scene::new().await;
+    scene.world.hubspot.add_fault(Fault::always(Action::migrating(7200)));
+    let (first, second) = (people("moved", 3), people("later", 2));
+    let accepted = scene.subscribe(&first).await;
+    scene.world.step().await;
+    let (paused, reason) = scene.pause().await.expect("the portal is paused");
+    assert!((7190.0..=7200.0).contains(&paused), "{paused} s");
+    assert_eq!(reason, "migrating");
+    for seen in scene.all_seen(&accepted).await {
+        assert_eq!((seen.status.as_str(), seen.reason.as_deref(), seen.attempts), ("retry", Some("migrating"), 0));
+        assert!((7190.0..=7200.0).contains(&seen.due_in), "due in {} s", seen.due_in);
+    }
+
+    // Neither what is due nor what is new is published while it lasts.
+    let later = scene.subscribe(&second).await;
+    scene.world.make_due().await;
+    scene.world.hubspot.reset_stats();
+    let (published, worked) = scene.world.step().await;
+    assert_eq!((published.queued, worked.messages), (0, 0));
+    assert_eq!(scene.world.hubspot.stats().total, 0);
+
+    // The move is not over when the pause is: one look, and another pause.
+    scene.time_passes(2 * HOUR).await;
+    scene.world.step().await;
+    assert!(scene.pause().await.is_some());
+    assert!(scene.world.hubspot.stats().with_status(477) <= 2, "a look and not a storm");
+
+    scene.assert_discreet().await;
+    scene.world.hubspot.clear_faults();
+    scene.time_passes(2 * HOUR).await;
+    scene.world.drain().await;
+    scene.converges(&[first, second].concat(), &[accepted.clone(), later.clone()].concat()).await;
+    assert!(scene.all_seen(&[accepted, later].concat()).await.iter().all(|seen| seen.attempts == 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_was_under_way_when_the_portal_was_paused_waits_without_a_call() {
+    let scene = Scene::new().await;
+    let emails = people("underway", 2);
+    let accepted = scene.subscribe(&emails).await;
+    scene.world.dispatcher.run_once().await.unwrap();
+    scene
+        .world
+        .sql("update hubferry.portals set paused_until = clock_timestamp() + interval '1 h', paused_reason = 'migrating'")
+        .await;
+    let worked = scene.world.work_off_queues().await;
+    assert_eq!((worked.snoozed, worked.calls), (2, 0));
+    for seen in scene.all_seen(&accepted).await {
+        assert_eq!((seen.reason.as_deref(), seen.attempts), (Some("portal_paused"), 0));
+        assert!((3590.0..=3600.0).contains(&seen.due_in), "due in {} s", seen.due_in);
+    }
+    scene.converges(&emails, &accepted).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_token_pauses_the_portal_whatever_the_reason_and_whichever_call_met_it() {
+    let scene = Scene::new().await;
+    for (number, (endpoint, category)) in ENDPOINTS
+        .into_iter()
+        .flat_map(|endpoint| [(endpoint, "EXPIRED_AUTHENTICATION"), (endpoint, "INVALID_AUTHENTICATION")])
+        .enumerate()
+    {
+        let emails = people(&format!("token{number}x"), 2);
+        scene.world.hubspot.reset_stats();
+        scene.strike(endpoint, respond(401, &[], unauthorized(category)));
+        let accepted = scene.subscribe(&emails).await;
+        scene.world.step().await;
+        let (paused, reason) = scene.pause().await.expect("the portal is paused");
+        assert!((290.0..=300.0).contains(&paused), "{endpoint}: {paused} s");
+        assert_eq!(reason, "credential_refused");
+        for seen in scene.all_seen(&accepted).await {
+            assert_eq!((seen.status.as_str(), seen.attempts), ("retry", 0), "{endpoint}: {seen:?}");
+        }
+        scene.world.make_due().await;
+        let (published, _) = scene.world.step().await;
+        assert_eq!(published.queued, 0, "{endpoint}");
+        assert_eq!(scene.world.hubspot.stats().with_status(401), 1, "a token is not tried again at once");
+        scene.assert_discreet().await;
+        scene.converges(&emails, &accepted).await;
+        assert!(scene.all_seen(&accepted).await.iter().all(|seen| seen.attempts == 0), "{endpoint}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hours_without_a_valid_token_cost_no_attempt_and_a_look_every_five_minutes() {
+    let scene = Scene::new().await;
+    let emails = people("tokenless", 4);
+    scene.world.hubspot.add_fault(Fault::always(respond(401, &[], unauthorized("INVALID_AUTHENTICATION"))));
+    let accepted = scene.subscribe(&emails).await;
+    for _ in 0..40 {
+        scene.world.step().await;
+        scene.time_passes(Duration::from_secs(301)).await;
+    }
+    let looks = scene.world.hubspot.stats().with_status(401);
+    assert!((40..=80).contains(&looks), "{looks} calls in 40 pauses");
+    assert!(scene.all_seen(&accepted).await.iter().all(|seen| (seen.status.as_str(), seen.attempts) == ("retry", 0)));
+    scene.converges(&emails, &accepted).await;
+}
