@@ -40,13 +40,17 @@ pub(crate) async fn make(place: &Place, crew: &mut Crew<'_>, clients_ready: &Ato
     {
         crew.look()?;
         crew.restart_armed(&mut dice)?;
-        // Best while somebody else is at what it held.
-        let leases = if audit::is_retaken(&place.db).await? { 1.02 } else { dice.random_range(1.4..1.9) };
-        crew.wake(place.scenario.lease.mul_f64(leases)).await?;
+        crew.wake(place.scenario.lease.mul_f64(dice.random_range(1.5..2.0))).await?;
         for _ in 0..dice.random_range(1..=2) {
             one(place, crew, &mut dice, &mut played).await?;
         }
-        tokio::time::sleep(Duration::from_millis(dice.random_range(100..500))).await;
+        for _ in 0..dice.random_range(2..10) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            // Best while somebody else is at what it held.
+            if audit::is_retaken(&place.db).await? {
+                crew.wake(place.scenario.lease).await?;
+            }
+        }
     }
     Ok(played)
 }
@@ -84,7 +88,7 @@ async fn one(place: &Place, crew: &mut Crew<'_>, dice: &mut StdRng, played: &mut
             place.queues.add_fault(queue_fault(dice));
             played.sqs += 1;
         }
-        88..96 => played.sessions += break_finish(place).await?,
+        88..96 if place.scenario.guard_off != Some(Guard::Fence) => played.sessions += break_finish(place).await?,
         _ if place.scenario.queues_forget => {
             place.queues.clear_queue(QUEUES[dice.random_range(0..QUEUES.len())]);
             played.forgotten += 1;

@@ -130,7 +130,13 @@ left join lateral (
     select jsonb_agg(jsonb_build_object('accepted_at', o.created_at, 'desired_state', o.payload -> 'desired_state',
                                         'targets', o.payload #> '{mapping,targets}')) as decisions
     from hubferry.subscription_streams os
-    join hubferry.outbox_events o on o.stream_id = os.stream_id and o.sequence = os.last_sequence
+    -- One row by its index for each stream: a join here is planned as a walk over the portal's events.
+    cross join lateral (
+        select n.created_at, n.payload
+        from hubferry.outbox_events n
+        where n.stream_id = os.stream_id and n.sequence = os.last_sequence
+          and n.portal_id = e.portal_id and n.kind = e.kind and n.created_at >= e.created_at and n.status not in ('dead', 'cancelled')
+        limit 1
+    ) as o
     where c.outcome = 'claimed' and os.contact_key = any (c.members) and os.stream_id <> e.stream_id
-      and o.portal_id = e.portal_id and o.kind = e.kind and o.created_at >= e.created_at and o.status not in ('dead', 'cancelled')
 ) as newer on true
