@@ -243,6 +243,16 @@ impl World {
         }
     }
 
+    /// Rows read by scans from end to end so far, after the session of this pool of one has told its own.
+    pub(crate) async fn rows_read_by_scans(&self, session: &Db) -> i64 {
+        let told = session.connection().await.unwrap();
+        told.batch_execute("select pg_stat_force_next_flush()").await.unwrap();
+        drop(told);
+        let connection = self.db.connection().await.unwrap();
+        let sql = "select coalesce(sum(seq_tup_read), 0)::bigint from pg_stat_user_tables where schemaname = 'hubferry'";
+        connection.query_one(sql, &[]).await.unwrap().get(0)
+    }
+
     pub(crate) async fn sql(&self, sql: &str) {
         let connection = self.db.connection().await.unwrap();
         let client: &Client = &connection;
