@@ -249,7 +249,8 @@ impl World {
         told.batch_execute("select pg_stat_force_next_flush()").await.unwrap();
         drop(told);
         let connection = self.db.connection().await.unwrap();
-        let sql = "select coalesce(sum(seq_tup_read), 0)::bigint from pg_stat_user_tables where schemaname = 'hubferry'";
+        let sql =
+            "select coalesce(sum(seq_tup_read), 0)::bigint from pg_stat_user_tables where schemaname = 'hubferry'";
         connection.query_one(sql, &[]).await.unwrap().get(0)
     }
 
