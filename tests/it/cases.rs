@@ -6,6 +6,7 @@ mod outbox;
 mod pooler;
 mod queues;
 mod recorded;
+mod standstill;
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,6 @@
 //! An application may hold its transaction open after accepting. Workers do not wait for it.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use hubferry::adapters::db::{
@@ -38,7 +39,7 @@ async fn finish(worker: &Connection, event: &ClaimedEvent, token: LeaseToken) ->
     db::start_receipts(&**worker, token, std::slice::from_ref(&started)).await.expect("started receipts");
     let contact = (PORTAL, event.contact.key.clone());
     let held = db::renew_leases(&**worker, token, LEASE, &[event.event_id], &[contact]).await.expect("renewed leases");
-    assert_eq!(held, [event.event_id]);
+    assert_eq!(held.events, HashSet::from([event.event_id]));
     let verdict = Verdict {
         event_id: event.event_id,
         status: VerdictStatus::Synced,

@@ -28,7 +28,7 @@ async fn a_worker_that_loses_its_event_changes_nothing_and_frees_the_contact() {
     assert_eq!((&lines[0]["status"], &lines[1]["changed"]), (&json!("processing"), &json!(1)));
     let contacts = [(world.portal, contact_key.clone())];
     let held = db::renew_leases(&*connection, token, WORK_LEASE, &[event_id], &contacts).await.unwrap();
-    assert!(held.is_empty(), "the next renewal tells the worker");
+    assert!(held.events.is_empty(), "the next renewal tells the worker");
     let verdict = db::Verdict {
         event_id,
         status: db::VerdictStatus::Synced,

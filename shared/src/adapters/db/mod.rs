@@ -18,8 +18,8 @@ pub use accepting::{
 };
 pub use batch::{
     ClaimedBatch, ContactRelease, FinishedEvent, FoundKey, Holder, LinkChange, OptOut, OptOutQuery, PortalSettings,
-    Receipt, ReceiptStatus, StartedReceipt, UnreadableEvent, Verdict, VerdictStatus, claim_batch, finish_batch,
-    meet_holders, own_opt_outs, renew_leases, start_receipts,
+    Receipt, ReceiptStatus, Renewed, StartedReceipt, UnreadableEvent, Verdict, VerdictStatus, claim_batch,
+    finish_batch, meet_holders, own_opt_outs, renew_leases, start_receipts,
 };
 pub use configuration::{
     MappingVersion, NewPortal, activate_mapping, brand_portal, create_token, ensure_portal, ensure_product,

@@ -1,6 +1,6 @@
 //! The lease of a running batch: how long it still holds, and over what.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,8 +13,8 @@ use crate::model::pacing::{RENEW_EVERY, WORK_LEASE};
 /// believes in a lease that PostgreSQL has ended.
 pub(super) struct Lease {
     pub(super) token: LeaseToken,
-    events: Vec<EventId>,
-    contacts: Vec<(PortalId, ContactKey)>,
+    /// With the contacts that each is written to.
+    events: HashMap<EventId, Vec<(PortalId, ContactKey)>>,
     held: Mutex<Held>,
 }
 
@@ -25,16 +25,14 @@ struct Held {
 
 impl Lease {
     pub(super) fn new(token: LeaseToken, claimed_at: Instant, batch: &ClaimedBatch) -> Self {
-        let claimed = || batch.portals.values().flat_map(|(_, events)| events);
-        let unreadable = || batch.unreadable.iter();
-        let events: Vec<EventId> =
-            claimed().map(|event| event.event_id).chain(unreadable().map(|event| event.event_id)).collect();
-        let contacts: HashSet<(PortalId, ContactKey)> = claimed()
-            .flat_map(|event| event.contact.leased.iter().map(|key| (event.portal_id, key.clone())))
-            .chain(unreadable().flat_map(|event| event.contacts.clone()))
-            .collect();
-        let held = Held { until: claimed_at + scaled(WORK_LEASE), events: events.iter().copied().collect() };
-        Self { token, events, contacts: contacts.into_iter().collect(), held: Mutex::new(held) }
+        let claimed = batch.portals.values().flat_map(|(_, events)| events).map(|event| {
+            let contacts = event.contact.leased.iter().map(|key| (event.portal_id, key.clone()));
+            (event.event_id, contacts.collect())
+        });
+        let unreadable = batch.unreadable.iter().map(|event| (event.event_id, event.contacts.clone()));
+        let events: HashMap<EventId, Vec<(PortalId, ContactKey)>> = claimed.chain(unreadable).collect();
+        let held = Held { until: claimed_at + scaled(WORK_LEASE), events: events.keys().copied().collect() };
+        Self { token, events, held: Mutex::new(held) }
     }
 
     /// Whether a call that takes at most this long ends before the lease does.
@@ -42,7 +40,8 @@ impl Lease {
         Instant::now() + call <= self.held().until
     }
 
-    /// Whether the event is still ours: somebody may have cancelled it.
+    /// Whether the event and its contacts are still ours: somebody may have cancelled it, or this process may have stood still
+    /// for so long that others took them.
     pub(super) fn holds(&self, event: EventId) -> bool {
         self.held().events.contains(&event)
     }
@@ -61,18 +60,29 @@ impl Lease {
             tokio::time::sleep(scaled(RENEW_EVERY)).await;
             let asked_at = Instant::now();
             match self.renew(db).await {
-                Ok(events) => {
-                    *self.held() = Held { until: asked_at + scaled(WORK_LEASE), events: events.into_iter().collect() }
-                }
+                Ok(events) => *self.held() = Held { until: asked_at + scaled(WORK_LEASE), events },
                 // The lease goes on until its end, and with it the right to call.
                 Err(error) => tracing::warn!(error = %error, "The leases of a batch could not be renewed."),
             }
         }
     }
 
-    async fn renew(&self, db: &Db) -> Result<Vec<EventId>, db::DbFailure> {
+    /// The events that are held with all their contacts.
+    ///
+    /// Somebody may have taken the contacts of an event that nobody has come for yet: a contact is taken with whichever
+    /// event of it comes first.
+    async fn renew(&self, db: &Db) -> Result<HashSet<EventId>, db::DbFailure> {
+        let events: Vec<EventId> = self.events.keys().copied().collect();
+        let contacts: HashSet<_> = self.events.values().flatten().cloned().collect();
+        let contacts: Vec<_> = contacts.into_iter().collect();
         let connection = db.connection().await?;
-        db::renew_leases(&*connection, self.token, scaled(WORK_LEASE), &self.events, &self.contacts).await
+        let mut renewed = db::renew_leases(&*connection, self.token, scaled(WORK_LEASE), &events, &contacts).await?;
+        renewed.events.retain(|event| {
+            self.events
+                .get(event)
+                .is_some_and(|contacts| contacts.iter().all(|contact| renewed.contacts.contains(contact)))
+        });
+        Ok(renewed.events)
     }
 
     fn held(&self) -> std::sync::MutexGuard<'_, Held> {

@@ -1,5 +1,6 @@
 //! Claims a batch, and renews its leases.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -138,14 +139,23 @@ fn settings(row: &Row) -> Result<PortalSettings, DbFailure> {
     })
 }
 
-/// Renews the leases of a running batch; returns the events it still holds.
+/// What a renewal found to be still held.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Renewed {
+    /// The events.
+    pub events: HashSet<EventId>,
+    /// The contacts.
+    pub contacts: HashSet<(PortalId, ContactKey)>,
+}
+
+/// Renews the leases of a running batch; returns what it still holds.
 pub async fn renew_leases(
     client: &impl GenericClient,
     token: LeaseToken,
     lease: Duration,
     events: &[EventId],
     contacts: &[(PortalId, ContactKey)],
-) -> Result<Vec<EventId>, DbFailure> {
+) -> Result<Renewed, DbFailure> {
     const STATEMENT: &str = "renew_leases";
     let ids: Vec<Uuid> = events.iter().map(|event| event.0).collect();
     let (portals, keys): (Vec<i64>, Vec<&str>) =
@@ -163,5 +173,14 @@ pub async fn renew_leases(
         ],
     )
     .await?;
-    rows.iter().map(|row| column(row, STATEMENT, "event_id").map(EventId)).collect()
+    let mut renewed = Renewed::default();
+    for row in &rows {
+        if let Some(event) = column::<Option<Uuid>>(row, STATEMENT, "event_id")? {
+            renewed.events.insert(EventId(event));
+        } else {
+            let portal = PortalId(column(row, STATEMENT, "portal_id")?);
+            renewed.contacts.insert((portal, ContactKey(column(row, STATEMENT, "contact_key")?)));
+        }
+    }
+    Ok(renewed)
 }

@@ -14,7 +14,7 @@ use crate::model::ids::{ContactKey, EventId, PortalId, RecordId};
 use crate::model::plan::WriteMode;
 use crate::model::subscription::{ClaimedEvent, DesiredState};
 
-pub use claim::{claim_batch, renew_leases};
+pub use claim::{Renewed, claim_batch, renew_leases};
 pub use finish::finish_batch;
 pub use holders::meet_holders;
 pub use receipts::{own_opt_outs, start_receipts};
