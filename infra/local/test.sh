@@ -24,9 +24,8 @@ run_tests() {
     # A second build of our own libraries alone, so that no failpoint gets into the programs above.
     cargo build --package hubferry-chaos --features failpoints --locked
     cargo test --workspace --locked --exclude hubferry-tests
-    # What starts whole stacks of processes runs by itself, so that it starves nothing else; the rest comes last. The random
-    # seeds are run by `make chaos`: what they find belongs to a person at the screen, not into the way of everybody's tests.
-    cargo test --workspace --locked --test it -- --test-threads=1 stack::
+    # What starts whole stacks of processes runs by itself, so that it starves nothing else; the rest comes last.
+    cargo test --workspace --locked --test it -- --test-threads=1 stack:: stopped_at_random
     cargo test --workspace --locked --test it -- --skip stack:: --skip stopped_at_random
 }
 

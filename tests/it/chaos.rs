@@ -27,7 +27,7 @@ async fn holds_a_name(name: &str) -> bool {
 /// Runs one small seed; panics with what the harness said unless it held.
 async fn held(seed: u64) {
     let output = Command::new(program("hubferry-chaos"))
-        .args(["--seed", &seed.to_string(), "--rows", "80", "--no-moves"])
+        .args(["--seed", &seed.to_string(), "--rows", "80"])
         .env("HUBFERRY_TEST_DATABASE_URL", database_url())
         .env("HUBFERRY_TEST_REDIS_URL", redis_url())
         .stdin(Stdio::null())

@@ -12,9 +12,12 @@ pub(crate) struct Arguments {
     /// The first seed; each seed draws another run
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
-    /// How many seeds, one after the other
+    /// How many seeds
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seeds: u64,
+    /// How many of them at once: most of a run is waiting
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub(crate) at_once: u8,
     /// Requests that are accepted in a run, about
     #[arg(long, default_value_t = 200, value_name = "N")]
     pub(crate) rows: usize,

@@ -57,7 +57,7 @@ pub(crate) async fn slow_finish(db: &Client, seconds: f64) -> anyhow::Result<()>
 /// Ends the sessions of workers that are in the middle of a finish. Answers how many.
 pub(crate) async fn break_finish(db: &Client) -> anyhow::Result<i64> {
     let sql = "select count(pg_terminate_backend(pid)) from pg_stat_activity
-               where datname = current_database() and application_name = 'hubferry' and wait_event = 'PgSleep'";
+               where datname = current_database() and application_name like 'worker-%' and wait_event = 'PgSleep'";
     Ok(db.query_one(sql, &[]).await?.get(0))
 }
 
@@ -76,7 +76,14 @@ pub(crate) async fn offences(db: &Client) -> anyhow::Result<Vec<String>> {
         union all
         select format('a live lease on event %s was taken from its owner %s by %s (%s)', event_id, old_token, new_token, session)
         from chaos.audit
-        where what = 'event' and old_status = 'processing' and new_token is not null and old_expires_at > at";
+        where what = 'event' and old_status = 'processing' and new_token is not null and old_expires_at > at
+        union all
+        select format('%s %s was finished by %s in the place of its owner %s (%s), %s before the end of the lease',
+                      a.what, coalesce(a.event_id::text, a.contact_key), a.process, owner.process, a.old_token, a.old_expires_at - a.at)
+        from chaos.audit a
+        join (select distinct new_token as token, process from chaos.audit where what = 'event' and new_status = 'processing') as owner
+            on owner.token = a.old_token
+        where a.new_token is null and a.process <> 'chaos' and a.process <> owner.process and a.old_expires_at > a.at";
     let rows = db.query(sql, &[]).await?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }

@@ -2,17 +2,22 @@
 
 use std::time::{Duration, Instant};
 
+use hubferry::adapters::budget::BudgetError;
+
 use crate::place::{Place, QUEUES, VISIBILITY};
 use crate::processes::{Crew, Part};
 
 /// A stack that has not finished by then does not converge.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(400);
 
 /// Between two nudges: long enough for a dispatcher's round and a batch.
 const NUDGE_EVERY: Duration = Duration::from_secs(3);
+
+/// Times that Redis may not answer.
+const MOST_UNANSWERED: u32 = 50;
 
 /// What an operator would do to have all of it done at once: what waits is due now, what was given up is tried again.
 const MAKE_DUE: &str = "
@@ -100,7 +105,9 @@ async fn unfinished(place: &Place) -> anyhow::Result<String> {
 async fn tokens(place: &Place) -> anyhow::Result<Option<String>> {
     use hubferry::model::budget::{Lane, Reserved};
     let bucket = place.bucket();
-    let deadline = Instant::now() + place.scenario.tokens_back_after() + Duration::from_secs(2);
+    let mut deadline = Instant::now() + place.scenario.tokens_back_after() + Duration::from_secs(2);
+    // What is not answered within Redis' time limit says nothing about tokens: a busy machine is asked again.
+    let mut unanswered = 0;
     loop {
         let _ = place.budget.resume(&bucket).await;
         let answer = place
@@ -111,6 +118,11 @@ async fn tokens(place: &Place) -> anyhow::Result<Option<String>> {
             Ok(Reserved::Granted(reservation)) => {
                 let _ = place.budget.release(&reservation).await;
                 return Ok(None);
+            }
+            Err(BudgetError::Unavailable { .. }) if unanswered < MOST_UNANSWERED => {
+                unanswered += 1;
+                deadline += LOOK_EVERY;
+                tokio::time::sleep(LOOK_EVERY).await;
             }
             _ if Instant::now() < deadline => tokio::time::sleep(LOOK_EVERY).await,
             other => {

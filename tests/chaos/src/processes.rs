@@ -186,12 +186,15 @@ impl Slot {
     fn start(&mut self, place: &Place, armed: Option<String>) -> anyhow::Result<()> {
         let name = format!("{}-{}", self.part.name(), self.number);
         let log = OpenOptions::new().create(true).append(true).open(place.folder.path().join(format!("{name}.log")))?;
+        let mut database_url = place.database_url.clone();
+        // The trail says which process changed a row.
+        database_url.query_pairs_mut().append_pair("application_name", &name);
         let mut command = Command::new(std::env::current_exe()?);
         command
             .args([crate::STACK, "up", "--only", self.part.name()])
             .args(["--api", &format!("127.0.0.1:{}", place.api), "--queues", &place.queues.address().to_string()])
             .current_dir(place.folder.path())
-            .env("HUBFERRY_DATABASE_URL", place.database_url.as_str())
+            .env("HUBFERRY_DATABASE_URL", database_url.as_str())
             .env("HUBFERRY_REDIS_URL", place.redis_url.as_str())
             .env("HUBFERRY_SIGNING_KEY", SIGNING_KEY)
             .env("HUBFERRY_HUBSPOT_URL", place.simulator.base_url())
@@ -223,8 +226,14 @@ fn failpoint(part: Part, number: usize, draw: u64, guard_off: Option<Guard>) -> 
     let names: Vec<&&str> = hubferry::failpoint::NAMES.iter().filter(is_own).collect();
     let name = **names.choose(&mut dice)?;
     let stops = matches!(part, Part::Worker | Part::Dispatcher) && dice.random_bool(0.35);
-    // Reached several times a batch, or once a request.
-    let most = if matches!(name, "worker.after_call" | "intake.after_commit") { 20 } else { 6 };
+    // Reached several times a batch, or once a request; a worker sees few batches in a run, and few of them with opt-outs.
+    let most = match name {
+        "intake.after_commit" => 20,
+        "worker.after_call" => 12,
+        "worker.after_started_receipts" => 1,
+        _ if part == Part::Worker => 3,
+        _ => 6,
+    };
     Some(format!("{name}@{}{}", dice.random_range(1..=most), if stops { "=stop" } else { "" }))
 }
 

@@ -13,13 +13,14 @@ use crate::trouble::Played;
 use crate::workload::Accounts;
 
 /// A seed in figures.
+#[derive(Default)]
 pub(crate) struct Row {
-    seed: u64,
+    pub(crate) seed: u64,
     kills: u32,
     stops: u32,
     points: String,
     failpoints: u32,
-    faults: String,
+    faults: [u64; 4],
     redeliveries: u64,
     events: usize,
     calls: u64,
@@ -47,10 +48,7 @@ impl Row {
             stops: tally.stops,
             failpoints: tally.points.values().sum(),
             points: points.join(", "),
-            faults: format!(
-                "{} HubSpot, {} SQS, {} sessions, {} forgotten",
-                played.hubspot, played.sqs, played.sessions, played.forgotten
-            ),
+            faults: [played.hubspot.into(), played.sqs.into(), played.sessions.unsigned_abs(), played.forgotten.into()],
             redeliveries: own.map(|queue| queue.received.saturating_sub(queue.sent)).sum(),
             events: accounts.accepted.len(),
             calls: place.simulator.stats().total,
@@ -58,6 +56,22 @@ impl Row {
             took,
             held,
         }
+    }
+
+    /// Both together.
+    fn plus(mut self, other: &Self) -> Self {
+        self.kills += other.kills;
+        self.stops += other.stops;
+        self.failpoints += other.failpoints;
+        for (sum, more) in self.faults.iter_mut().zip(other.faults) {
+            *sum += more;
+        }
+        self.redeliveries += other.redeliveries;
+        self.events += other.events;
+        self.calls += other.calls;
+        self.replayed += other.replayed;
+        self.took += other.took;
+        self
     }
 
     const fn verdict(&self) -> &'static str {
@@ -79,8 +93,8 @@ pub(crate) fn progress(row: &Row) {
     line(&format!("seed {seed}: {verdict} after {took} s; failpoints: {}", row.points));
 }
 
-/// All seeds.
-pub(crate) fn table(rows: &[Row]) {
+/// All seeds, and all of them together.
+pub(crate) fn table(rows: &[Row], took: Duration) {
     let mut table = Table::new();
     table.set_header([
         "seed",
@@ -96,21 +110,30 @@ pub(crate) fn table(rows: &[Row]) {
         "verdict",
     ]);
     for row in rows {
-        table.add_row([
-            row.seed.to_string(),
-            row.kills.to_string(),
-            row.stops.to_string(),
-            row.failpoints.to_string(),
-            row.faults.clone(),
-            row.redeliveries.to_string(),
-            row.events.to_string(),
-            row.calls.to_string(),
-            row.replayed.to_string(),
-            row.took.as_secs().to_string(),
-            row.verdict().to_owned(),
-        ]);
+        table.add_row(cells(row, row.seed.to_string(), row.verdict().to_owned()));
     }
+    let total = rows.iter().fold(Row::default(), Row::plus);
+    let failed = rows.iter().filter(|row| !row.held).count();
+    table.add_row(cells(&total, format!("{} seeds", rows.len()), format!("{failed} failed")));
     line(&table.to_string());
+    line(&format!("{} seeds took {} s", rows.len(), took.as_secs()));
+}
+
+fn cells(row: &Row, seed: String, verdict: String) -> [String; 11] {
+    let [hubspot, sqs, sessions, forgotten] = row.faults;
+    [
+        seed,
+        row.kills.to_string(),
+        row.stops.to_string(),
+        row.failpoints.to_string(),
+        format!("{hubspot} HubSpot, {sqs} SQS, {sessions} sessions, {forgotten} forgotten"),
+        row.redeliveries.to_string(),
+        row.events.to_string(),
+        row.calls.to_string(),
+        row.replayed.to_string(),
+        row.took.as_secs().to_string(),
+        verdict,
+    ]
 }
 
 /// A line on standard output. A reader that went away is no failure of ours.

@@ -1,7 +1,11 @@
-//! Runs seeds one after the other.
+//! Runs seeds, and says what is wrong with those that fail.
 
+use std::fmt::Write as _;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
+
+use futures::stream::{self, StreamExt as _};
 
 use crate::arguments::Arguments;
 use crate::check::{self, Findings};
@@ -31,18 +35,33 @@ struct Outcome {
 
 /// Runs all seeds. Answers whether every one held.
 pub(crate) async fn all(arguments: &Arguments) -> anyhow::Result<bool> {
+    let began = Instant::now();
     let mut rows = Vec::new();
-    for seed in arguments.seed..arguments.seed + arguments.seeds {
-        let row = one(seed, arguments).await?;
-        report::progress(&row);
-        let failed = !row.held;
-        rows.push(row);
-        if failed && arguments.fail_fast {
+    let mut broken = 0;
+    let seeds = stream::iter(arguments.seed..arguments.seed + arguments.seeds);
+    let run = async |seed| (seed, one(seed, arguments).await);
+    let mut ended = pin!(seeds.map(run).buffer_unordered(arguments.at_once.into()));
+    while let Some((seed, ended)) = ended.next().await {
+        let held = match ended {
+            Ok(row) => {
+                report::progress(&row);
+                let held = row.held;
+                rows.push(row);
+                held
+            }
+            Err(error) => {
+                report::line(&format!("seed {seed}: could not be played to its end: {error:#}"));
+                broken += 1;
+                false
+            }
+        };
+        if !held && arguments.fail_fast {
             break;
         }
     }
-    report::table(&rows);
-    Ok(rows.iter().all(|row| row.held))
+    rows.sort_by_key(|row| row.seed);
+    report::table(&rows, began.elapsed());
+    Ok(broken == 0 && rows.iter().all(|row| row.held))
 }
 
 async fn one(seed: u64, arguments: &Arguments) -> anyhow::Result<Row> {
@@ -53,7 +72,7 @@ async fn one(seed: u64, arguments: &Arguments) -> anyhow::Result<Row> {
     let row =
         Row::of(&place, &outcome.tally, &outcome.played, &outcome.drained, &outcome.accounts, held, began.elapsed());
     if !held {
-        explain(&place, arguments, &outcome).await?;
+        report::line(&explanation(&place, arguments, &outcome).await?);
     }
     if !held && arguments.keep {
         report::line(&place.keep());
@@ -81,29 +100,29 @@ async fn play(place: &Place) -> anyhow::Result<Outcome> {
     Ok(Outcome { accounts, tally, played, drained, findings })
 }
 
-/// Says what is wrong, how to see it again, and what happened to those it happened to.
-async fn explain(place: &Place, arguments: &Arguments, outcome: &Outcome) -> anyhow::Result<()> {
+/// What is wrong, how to see it again, and what happened to those it happened to. One text, since seeds run side by side.
+async fn explanation(place: &Place, arguments: &Arguments, outcome: &Outcome) -> anyhow::Result<String> {
     let Findings { offences, differences } = &outcome.findings;
-    report::line(&format!("\nSEED {} FAILED: {:?}", place.scenario.seed, place.scenario));
-    report::line(&format!("again: {}", report::again(place.scenario.seed, arguments)));
+    let seed = place.scenario.seed;
+    let mut text = format!("\nSEED {seed} FAILED: {:?}\nagain: {}\n", place.scenario, report::again(seed, arguments));
     let differing = differences.iter().map(|difference| format!("person {}: {}", difference.person, difference.what));
     let all: Vec<String> = offences.iter().cloned().chain(differing).collect();
     for offence in all.iter().take(MOST_OFFENCES) {
-        report::line(&format!("- {offence}"));
+        writeln!(text, "- {offence}")?;
     }
     if all.len() > MOST_OFFENCES {
-        report::line(&format!("- and {} more", all.len() - MOST_OFFENCES));
+        writeln!(text, "- and {} more", all.len() - MOST_OFFENCES)?;
     }
     for (end, times) in &outcome.tally.unexpected {
-        report::line(&format!("  ({times} x {end})"));
+        writeln!(text, "  ({times} x {end})")?;
     }
     let mut shown: Vec<usize> = differences.iter().map(|difference| difference.person).collect();
     shown.dedup();
     for number in shown.into_iter().take(MOST_HISTORIES) {
         let person: Option<&people::Person> = outcome.accounts.people.iter().find(|person| person.number == number);
         if let Some(person) = person {
-            report::line(&history::of(place, person).await?);
+            text.push_str(&history::of(place, person).await?);
         }
     }
-    Ok(())
+    Ok(text)
 }

@@ -46,15 +46,16 @@ impl Scenario {
         let mut dice = Self::dice_of(seed, Stream::Settings);
         // Only who has more to do than the window allows can show that a window is kept.
         let busy = arguments.guard_off == Some(Guard::Window);
-        let drawn_lease = dice.random_range(4000..=6000);
+        let stale = arguments.guard_off == Some(Guard::Fence);
+        // A stale finish has to meet the next owner at work: the sooner that begins and the longer it lasts, the better.
+        let drawn_lease = if stale { 2500 } else { dice.random_range(3000..=5000) };
         Self {
             seed,
             rows: arguments.rows,
             people: if busy { 24 } else { dice.random_range(8..=32) },
             lease: Duration::from_millis(arguments.lease_ms.unwrap_or(drawn_lease)),
             window: Duration::from_secs(2),
-            // A stale finish shows while the next owner is at work: then that takes a while.
-            latency: if arguments.guard_off == Some(Guard::Fence) { (150, 400) } else { (5, 120) },
+            latency: if stale { (300, 600) } else { (5, 120) },
             call_limit: dice.random_range(14..=26),
             single: dice.random_bool(0.25) || busy,
             trouble: MEAN_PAUSE.mul_f64(dice.random_range(0.8..1.2))

@@ -14,6 +14,9 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::failure::{DbFailure, chain};
 
+/// What sessions are called in `pg_stat_activity`, unless the URL says otherwise.
+const APPLICATION_NAME: &str = "hubferry";
+
 /// Longest wait for a connection: TCP, TLS and log-in together.
 const CONNECT_TIME_LIMIT: Duration = Duration::from_secs(3);
 
@@ -89,8 +92,11 @@ pub(super) fn config(url: &SecretString) -> anyhow::Result<Config> {
     let mut config: Config = url.expose_secret().parse().ok().context(
         "HUBFERRY_DATABASE_URL can't be read: expected postgres://user:password@host:port/database?sslmode=require",
     )?;
+    // A name in the URL tells apart who else calls itself hubferry.
+    if config.get_application_name().is_none() {
+        config.application_name(APPLICATION_NAME);
+    }
     config
-        .application_name("hubferry")
         .target_session_attrs(TargetSessionAttrs::ReadWrite)
         .connect_timeout(CONNECT_TIME_LIMIT)
         .keepalives_idle(KEEPALIVE_IDLE)
