@@ -1,18 +1,23 @@
 //! What can be said on the command line.
 
+mod contacts;
 mod events;
+mod portal;
+mod webhooks;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use hubferry::adapters::hubspot::ApiVersions;
 use serde::Serialize;
 
 use crate::end::EXIT_CODES;
 
+pub(crate) use contacts::ContactsCommand;
 pub(crate) use events::{
     CancelArgs, DEAD, ENDED, EventsCommand, FilterArgs, ListArgs, ReplayArgs, UNFINISHED, event_ids,
 };
+pub(crate) use portal::{PortalCommand, PortalInitArgs, PortalPauseArgs};
+pub(crate) use webhooks::{VerifyArgs, WebhooksCommand};
 
 /// Rows in a call of the database's door, which takes no more.
 const MOST_ROWS: i64 = 500;
@@ -70,12 +75,18 @@ pub(crate) enum Command {
     /// List, show, cancel and replay events
     #[command(subcommand)]
     Events(EventsCommand),
+    /// Contacts
+    #[command(subcommand)]
+    Contacts(ContactsCommand),
     /// HubSpot accounts
     #[command(subcommand)]
     Portal(PortalCommand),
     /// What a product means in HubSpot
     #[command(subcommand)]
     Mapping(MappingCommand),
+    /// HubSpot's webhooks
+    #[command(subcommand)]
+    Webhooks(WebhooksCommand),
     /// Bearer tokens of the HTTP interface
     #[command(subcommand)]
     Token(TokenCommand),
@@ -131,34 +142,6 @@ pub(crate) struct StatusArgs {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum PortalCommand {
-    /// Register a portal here, and create the property at HubSpot by which contacts are found
-    Init(PortalInitArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PortalInitArgs {
-    /// HubSpot's id of the portal (Hub ID)
-    #[arg(value_parser = clap::value_parser!(i64).range(1..))]
-    pub(crate) portal_id: i64,
-    /// For people; when not given, the word portal and its id
-    #[arg(long)]
-    pub(crate) name: Option<String>,
-    /// Calls allowed in any ten seconds; keep it below HubSpot's own limit
-    #[arg(long, value_name = "CALLS", default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) call_limit: u32,
-    /// Read and write consent one contact a call: for portals without Marketing Hub Enterprise
-    #[arg(long)]
-    pub(crate) single: bool,
-    /// Internal name of the contact property with unique values
-    #[arg(long, value_name = "NAME", default_value = "hubferry_contact_key", value_parser = property_name)]
-    pub(crate) unique_property: String,
-    /// The dated version of HubSpot's API to call this portal in, such as 2026-09 [default: the deployment's]
-    #[arg(long, value_name = "VERSION", value_parser = api_version)]
-    pub(crate) api_version: Option<String>,
-}
-
-#[derive(Debug, Subcommand)]
 pub(crate) enum MappingCommand {
     /// Store a mapping as a new draft version
     Push {
@@ -194,28 +177,11 @@ pub(crate) enum TokenCommand {
     },
 }
 
-/// A dated version: no numbered one exists in all families of the API.
-fn api_version(text: &str) -> Result<String, String> {
-    ApiVersions::all(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
-}
-
 fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         _ if text == "tab" => Ok(b'\t'),
         [byte] if byte.is_ascii() && !byte.is_ascii_alphanumeric() && !b"\"\r\n".contains(byte) => Ok(*byte),
         _ => Err("must be one character such as , or ; and no letter, digit or quote; or `tab`".into()),
-    }
-}
-
-/// HubSpot's rule for internal names; the table of portals has the same.
-fn property_name(text: &str) -> Result<String, String> {
-    let is_name = text.len() <= 100
-        && text.starts_with(|c: char| c.is_ascii_lowercase())
-        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if is_name {
-        Ok(text.to_owned())
-    } else {
-        Err("must be lower-case letters, digits and underscores, a letter first".into())
     }
 }
 

@@ -39,8 +39,10 @@ async fn run(arguments: Arguments) -> anyhow::Result<End> {
         Command::Import(args) => commands::import::run(args, environment, json).await,
         Command::Status(args) => commands::status::run(args, environment, json).await,
         Command::Events(command) => commands::events::run(command, environment, json).await,
+        Command::Contacts(command) => commands::contacts::run(command, environment, json).await,
         Command::Portal(command) => commands::portal::run(command, environment, json).await,
         Command::Mapping(command) => commands::mapping::run(command, environment, json).await,
+        Command::Webhooks(command) => commands::webhooks::run(command, environment, json),
         Command::Token(command) => commands::token::run(command, environment, json).await,
     }
 }

@@ -7,7 +7,9 @@ use url::Url;
 
 use crate::adapters::hubspot::{ApiVersions, Family};
 use crate::adapters::sqs::QueueUrls;
+use crate::flows::webhook::{SecretSource, WebhookSettings};
 use crate::model::envelope::{SigningKey, SigningKeys};
+use crate::model::hubspot_signature::{OldSignatures, WebhookApp, parse_apps};
 use crate::model::ids::PortalId;
 
 /// Where HubSpot is, unless told otherwise.
@@ -86,6 +88,11 @@ impl Environment {
         for (name, value) in defaults {
             self.variables.entry(name).or_insert(value);
         }
+    }
+
+    /// Sets a variable, as an option of the command line does.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.variables.insert(name.to_owned(), value.to_owned());
     }
 
     /// A variable that may be missing. An empty one counts as missing.
@@ -177,6 +184,42 @@ impl Environment {
         versions
     }
 
+    /// The address and the secrets of HubSpot's webhooks.
+    pub fn webhook(&mut self) -> Option<WebhookSettings> {
+        let url = self.required("HUBFERRY_WEBHOOK_URL", "the public address that HubSpot posts its webhooks to");
+        if !url.is_empty() && Url::parse(&url).is_err() {
+            self.faults.push("HUBFERRY_WEBHOOK_URL is no URL".into());
+        }
+        let old_signatures = self.old_signatures();
+        let secrets = match self.optional("HUBFERRY_WEBHOOK_SECRETS_FILE") {
+            Some(path) => SecretSource::File(path.into()),
+            None => SecretSource::Environment(self.webhook_apps()?),
+        };
+        Some(WebhookSettings { url, secrets, old_signatures })
+    }
+
+    /// The client secrets of the apps whose webhooks are taken.
+    fn webhook_apps(&mut self) -> Option<Vec<WebhookApp>> {
+        let text = self.required("HUBFERRY_WEBHOOK_SECRETS", "the client secrets that HubSpot signs webhooks with");
+        if text.is_empty() {
+            return None;
+        }
+        parse_apps(&text).map_err(|error| self.faults.push(format!("HUBFERRY_WEBHOOK_SECRETS {error}"))).ok()
+    }
+
+    fn old_signatures(&mut self) -> OldSignatures {
+        let mut accepted = OldSignatures::default();
+        let names = self.optional("HUBFERRY_WEBHOOK_OLD_SIGNATURES").unwrap_or_default();
+        for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            match name {
+                "v1" => accepted.v1 = true,
+                "v2" => accepted.v2 = true,
+                _ => self.faults.push("HUBFERRY_WEBHOOK_OLD_SIGNATURES may be v1, v2 or v1,v2".into()),
+            }
+        }
+        accepted
+    }
+
     /// What a read found wrong. Call it after the last one, so that everything is named at once.
     pub fn finish(self) -> Result<(), ConfigError> {
         if self.faults.is_empty() { Ok(()) } else { Err(ConfigError(self.faults)) }
@@ -228,6 +271,31 @@ mod tests {
         environment.hubspot();
         let ConfigError(faults) = environment.finish().unwrap_err();
         assert!(faults[0].starts_with("HUBFERRY_HUBSPOT_VERSION_LISTS"));
+    }
+
+    #[test]
+    fn webhooks_need_an_address_and_secrets_and_neither_is_shown_when_it_is_wrong() {
+        let mut environment = Environment::default();
+        assert!(environment.webhook().is_none());
+        let ConfigError(faults) = environment.finish().unwrap_err();
+        assert_eq!(faults.len(), 2);
+        let mut environment = Environment::of([
+            ("HUBFERRY_WEBHOOK_URL", "no address"),
+            ("HUBFERRY_WEBHOOK_SECRETS", r#"[{"currant": "a-secret-that-is-long"}]"#),
+            ("HUBFERRY_WEBHOOK_OLD_SIGNATURES", "v1,v4"),
+        ]);
+        environment.webhook();
+        let ConfigError(faults) = environment.finish().unwrap_err();
+        assert!(faults.len() == 3 && !faults.join(" ").contains("secret-that"), "{faults:?}");
+        let mut environment = Environment::of([
+            ("HUBFERRY_WEBHOOK_URL", "https://hooks.example.test/hubspot"),
+            ("HUBFERRY_WEBHOOK_SECRETS_FILE", "/run/secrets/webhooks.json"),
+            ("HUBFERRY_WEBHOOK_OLD_SIGNATURES", "v2"),
+        ]);
+        let settings = environment.webhook().unwrap();
+        assert_eq!(settings.old_signatures, OldSignatures { v1: false, v2: true });
+        assert!(matches!(settings.secrets, SecretSource::File(_)));
+        assert!(environment.finish().is_ok());
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod unarmed;
 #[cfg(feature = "failpoints")]
 pub use armed::{NAMES, SHORTEST_LEASE, arm};
 #[cfg(feature = "failpoints")]
-pub(crate) use armed::{guarded, is_off, reach, scaled};
+pub(crate) use armed::{guarded, is_off, reach, reach_holding, scaled};
 #[cfg(not(feature = "failpoints"))]
 pub(crate) use unarmed::{guarded, is_off, scaled};
 
@@ -29,6 +29,10 @@ macro_rules! failpoint {
     ($name:literal) => {
         #[cfg(feature = "failpoints")]
         $crate::failpoint::reach($name);
+    };
+    ($name:literal, $held:expr) => {
+        #[cfg(feature = "failpoints")]
+        $crate::failpoint::reach_holding($name, $held);
     };
 }
 

@@ -17,6 +17,7 @@ use crate::failpoint::scaled;
 use crate::flows::dispatcher::Dispatcher;
 use crate::flows::intake::Intake;
 use crate::flows::reconciler::{QUEUED_TOO_LONG, Reconciler};
+use crate::flows::webhook::Webhook;
 use crate::flows::worker::Worker;
 use crate::model::pacing::Pace;
 
@@ -54,6 +55,19 @@ pub fn intake_with(mut environment: Environment, connections: usize) -> anyhow::
     let database = environment.database_url();
     environment.finish()?;
     Ok(Intake::new(Db::new(&database, connections)?))
+}
+
+/// The webhook function, from the environment.
+pub fn webhook(environment: Environment) -> anyhow::Result<Webhook> {
+    webhook_with(environment, ONE_CONNECTION)
+}
+
+/// The webhook function with this many connections, for a server that answers many requests at once.
+pub fn webhook_with(mut environment: Environment, connections: usize) -> anyhow::Result<Webhook> {
+    let (database, settings) = (environment.database_url(), environment.webhook());
+    environment.finish()?;
+    let settings = settings.ok_or_else(|| ConfigError(vec!["HUBFERRY_WEBHOOK_URL is not set".into()]))?;
+    Ok(Webhook::new(Db::new(&database, connections)?, settings))
 }
 
 /// The dispatcher, from the environment.

@@ -2,6 +2,7 @@
 
 mod database;
 mod interleavings;
+mod limiter;
 mod outbox;
 mod pooler;
 mod queues;

@@ -1,6 +1,7 @@
 //! The program `hubferry` as a person runs it: the real binary against a real database.
 
 mod importing;
+mod pausing;
 mod setting_up;
 mod stopping;
 
@@ -113,7 +114,7 @@ impl Desk {
     /// The state that the newest event of an address asks for.
     async fn newest_state(&self, email: &str) -> String {
         let sql = "select payload ->> 'desired_state' from hubferry.outbox_events
-                   join hubferry.subscription_streams using (stream_id) join hubferry.contacts using (contact_key)
+                   join hubferry.subscription_streams s using (stream_id) join hubferry.contacts c on c.contact_key = s.contact_key
                    where email = $1 and sequence = last_sequence";
         self.sql.query_one(sql, &[&email]).await.unwrap().get(0)
     }

@@ -100,16 +100,6 @@ async fn statements_for_operators_are_understood() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn statements_for_operators_pause_and_resume() {
-    let world = World::new().await;
-    world.accept(vec![request("ada@example.test", "subscribed")]).await;
-    run(&world, "paused_until = clock_timestamp() +").await;
-    assert_eq!(world.step().await.0.claimed, 0, "nothing of a paused portal is published");
-    run(&world, "paused_until = null").await;
-    assert_eq!(world.drain().await.synced, 1);
-}
-
 /// A replay outlives the event that it replays by one round: else that one would need a person again.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_statement_that_prunes_takes_replayed_events_before_their_replays_and_leaves_what_needs_a_person() {

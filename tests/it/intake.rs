@@ -4,6 +4,7 @@ mod anything;
 mod authorising;
 mod batches;
 mod document;
+mod erasing;
 mod malformed;
 mod outage;
 mod refusals;

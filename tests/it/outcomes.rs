@@ -5,12 +5,14 @@ mod accounted;
 mod consents;
 mod isolation;
 mod lists;
+mod locked;
 mod paused;
 mod portals;
 mod records;
 mod refused;
 mod rows;
 mod throttled;
+mod values;
 mod waits;
 
 use std::collections::{BTreeMap, HashSet};

@@ -1,5 +1,7 @@
 //! The whole stack in processes of its own, as a person runs it: started, killed, restarted, split into parts.
 
+mod poison;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::TcpListener;
@@ -49,7 +51,11 @@ impl Stack {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(hubferry());
+        self.placed(Command::new(hubferry()))
+    }
+
+    /// A command that knows the stack's place.
+    fn placed(&self, mut command: Command) -> Command {
         command
             .current_dir(self.folder.path())
             .env("HUBFERRY_DATABASE_URL", &self.database.url)
@@ -62,9 +68,13 @@ impl Stack {
 
     /// Starts `hubferry up`, or the named parts of it. What it logs is appended to a file of the stack's folder.
     fn up(&self, only: &[&str]) -> Child {
+        self.start(self.command(), only)
+    }
+
+    fn start(&self, mut command: Command, only: &[&str]) -> Child {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.folder.path().join("log")).unwrap();
-        let mut command = self.command();
-        command.arg("up");
+        // What the simulator reports of its changes is the subject of other tests.
+        command.args(["up", "--no-webhooks"]);
         for (name, port) in [("--api", self.api), ("--simulator", self.simulator), ("--queues", self.queues)] {
             command.arg(name).arg(format!("127.0.0.1:{port}"));
         }

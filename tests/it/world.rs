@@ -1,7 +1,7 @@
 //! A whole small world for a test: a database, queues, a simulated HubSpot, and the functions between them, driven step by
 //! step until nothing is left to do.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hubferry::adapters::budget::Budget;
 use hubferry::adapters::db::{self, AcceptAnswer, Accepted, Db, NewPortal};
@@ -18,7 +18,7 @@ use hubferry::model::pacing::Pace;
 use hubferry::model::plan::WriteMode;
 use hubspot_simulator::{AccountConfig, BurstLimit, Simulator, SimulatorConfig};
 use serde_json::{Value, json};
-use sqs_emulator::event_source::{self, EventSourceMapping};
+use sqs_emulator::event_source::{self, EventSourceMapping, Invocation};
 use sqs_emulator::{QueueSettings, SqsEmulator};
 use tokio_postgres::Client;
 
@@ -27,10 +27,13 @@ use crate::servers::{TestDatabase, fresh_database, redis_url};
 /// What every message that a worker meets in tests is sealed with: 32 bytes of zero.
 const SIGNING_KEY: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 
+/// A message that came so often without being acknowledged is a dead letter.
+pub(crate) const MOST_RECEIVES: u32 = 5;
+
 /// Rounds after which a test that does not come to rest fails.
 const MOST_ROUNDS: u32 = 200;
 
-/// Time that an invocation has.
+/// Time that an invocation has, by the function's own measure and by the platform's.
 const INVOCATION_TIME: Duration = Duration::from_secs(90);
 
 /// The settings that tests vary.
@@ -69,7 +72,7 @@ pub(crate) struct World {
     pub(crate) queues: SqsEmulator,
     pub(crate) portal: PortalId,
     pub(crate) database: TestDatabase,
-    mappings: [EventSourceMapping; 2],
+    pub(crate) mappings: [EventSourceMapping; 2],
 }
 
 impl World {
@@ -94,6 +97,7 @@ impl World {
             mapping.batch_size = batch_size;
             mapping.batching_window = Duration::from_secs(u64::from(batch_size > 10));
             mapping.report_batch_item_failures = true;
+            mapping.function_timeout = INVOCATION_TIME;
             mapping
         });
         let world = Self {
@@ -179,10 +183,10 @@ impl World {
     pub(crate) async fn work_off_queues(&self) -> WorkerSummary {
         let total = std::sync::Arc::new(std::sync::Mutex::new(WorkerSummary::default()));
         for mapping in &self.mappings {
-            let handler = |event, _| {
+            let handler = |event, invocation: Invocation| {
                 let (worker, total) = (self.worker.clone(), total.clone());
                 async move {
-                    let (response, summary) = worker.handle(event, Instant::now() + INVOCATION_TIME).await?;
+                    let (response, summary) = worker.handle(event, invocation.deadline).await?;
                     add(&mut total.lock().unwrap(), &summary);
                     Ok(response)
                 }
@@ -300,7 +304,10 @@ async fn simulator(portal: PortalId, config: &WorldConfig) -> Simulator {
 }
 
 fn create_queues(queues: &SqsEmulator) -> QueueUrls {
-    let url = |name: &str| queues.create_queue(QueueSettings::new(name)).unwrap();
+    let url = |name: &str| {
+        let settings = QueueSettings::new(name).dead_letter(format!("{name}-dead-letters"), MOST_RECEIVES);
+        queues.create_queue(settings).unwrap()
+    };
     QueueUrls { interactive: url("interactive"), bulk: url("bulk") }
 }
 
@@ -310,12 +317,14 @@ fn add(total: &mut WorkerSummary, more: &WorkerSummary) {
     total.claimed += more.claimed;
     total.synced += more.synced;
     total.superseded += more.superseded;
+    total.cancelled += more.cancelled;
     total.retried += more.retried;
     total.snoozed += more.snoozed;
     total.dead += more.dead;
     total.busy += more.busy;
     total.settled += more.settled;
     total.unknown += more.unknown;
+    total.deferred += more.deferred;
     total.lost += more.lost;
     total.calls += more.calls;
 }

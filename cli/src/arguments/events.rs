@@ -156,7 +156,8 @@ pub(crate) fn event_ids(ids: &[Uuid]) -> Vec<EventId> {
     ids
 }
 
-fn time_span(text: &str) -> Result<Duration, String> {
+/// A number and a unit.
+pub(super) fn time_span(text: &str) -> Result<Duration, String> {
     let fault = || "must be a number and one of s, m, h, d, such as 90s or 2d".to_owned();
     let unit = match text.chars().next_back() {
         Some('s') => 1,

@@ -1,5 +1,7 @@
 //! `hubferry mapping`
 
+mod compare;
+
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -46,7 +48,7 @@ async fn push(path: &Path, environment: Environment, json: bool) -> anyhow::Resu
     let text = std::fs::read(path).with_context(|| format!("{} can't be read", path.display()))?;
     let mapping = parse(&text).map_err(|fault| Misuse(format!("{}: {fault}", path.display())))?;
     let MappingFile { portal, brand, product, targets } = &mapping;
-    let connection = connection(environment).await?;
+    let connection = connection(environment.clone()).await?;
     check_owner(&connection, *portal, brand).await?;
     db::ensure_product(&*connection, *portal, brand, product).await?;
     let pushed = db::push_mapping(&*connection, brand, product, targets).await?;
@@ -58,7 +60,17 @@ async fn push(path: &Path, environment: Environment, json: bool) -> anyhow::Resu
             "{brand}/{product} has a new version {version}; `hubferry mapping activate {brand} {product}` makes it the active one"
         )
     };
-    let value = json!({"brand": brand, "product": product, "version": version, "unchanged": pushed.existed});
+    let mut value = json!({"brand": brand, "product": product, "version": version, "unchanged": pushed.existed});
+    match compare::compare(&connection, *portal, targets, environment).await {
+        Ok(Some(warnings)) => {
+            for warning in &warnings {
+                output::note(&format!("warning: {warning}"));
+            }
+            value["warnings"] = json!(warnings);
+        }
+        Ok(None) => {}
+        Err(error) => output::note(&format!("the mapping could not be compared with HubSpot: {error:#}")),
+    }
     output::result(json, &value, &text);
     Ok(End::Done)
 }

@@ -1,5 +1,6 @@
 //! One module a command.
 
+pub(crate) mod contacts;
 pub(crate) mod events;
 pub(crate) mod import;
 pub(crate) mod mapping;
@@ -7,6 +8,7 @@ pub(crate) mod migrate;
 pub(crate) mod portal;
 pub(crate) mod status;
 pub(crate) mod token;
+pub(crate) mod webhooks;
 
 use hubferry::adapters::db::{Connection, Db};
 use hubferry::config::Environment;

@@ -37,7 +37,7 @@ const BULK_CONCURRENCY: usize = 4;
 /// A part of the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Component {
-    /// The HTTP API
+    /// The HTTP API, and HubSpot's webhooks beside it
     Intake,
     /// Publishes what is due
     Dispatcher,
@@ -70,7 +70,10 @@ pub(super) async fn start(
                 let listener = TcpListener::bind(args.api)
                     .await
                     .with_context(|| format!("the API can't listen on {}: choose another with --api", args.api))?;
-                let router = startup::intake_with(place.environment.clone(), 8)?.router();
+                let mut router = startup::intake_with(place.environment.clone(), 8)?.router();
+                if place.takes_webhooks {
+                    router = router.merge(startup::webhook_with(place.environment.clone(), 8)?.router());
+                }
                 let server = axum::serve(listener, router).with_graceful_shutdown(stop.clone());
                 running.spawn(async move { server.await.context("the API ended") });
             }

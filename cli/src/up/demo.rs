@@ -18,6 +18,9 @@ pub(super) const PORTAL: PortalId = PortalId(4711);
 /// The simulator's access token of the demo portal.
 pub(super) const HUBSPOT_TOKEN: &str = "simulator-token";
 
+/// The client secret that the simulator signs its webhooks with.
+pub(super) const WEBHOOK_SECRET: &str = "local-webhook-secret";
+
 /// The bearer token for the API on this machine.
 const API_TOKEN: &str = "local-dev-token";
 

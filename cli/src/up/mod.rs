@@ -61,6 +61,9 @@ pub(crate) struct UpArgs {
     /// Calls in ten seconds that we allow ourselves for the demo portal
     #[arg(long, default_value_t = 150, value_name = "CALLS")]
     call_limit: u32,
+    /// Do not let the simulator report its changes to the API as webhooks
+    #[arg(long)]
+    no_webhooks: bool,
 }
 
 /// Runs until Ctrl-C, or until a part fails.
@@ -108,6 +111,7 @@ async fn start_simulator(args: &UpArgs, place: &Place) -> anyhow::Result<Simulat
         listen: args.simulator,
         accounts: vec![account],
         state_file: Some(place.folder.join("hubspot-simulator.jsonl")),
+        webhooks: place.simulated_webhooks.clone(),
         ..SimulatorConfig::default()
     };
     Simulator::start(config).await.with_context(|| {

@@ -10,7 +10,9 @@ use anyhow::Context as _;
 use hubferry::adapters::budget::Budget;
 use hubferry::adapters::db::MigrationSummary;
 use hubferry::config::Environment;
+use hubferry::flows::webhook::LOCAL_PATH;
 use hubferry::model::budget::Bucket;
+use hubspot_simulator::WebhookConfig;
 use secrecy::{ExposeSecret as _, SecretString};
 use url::Url;
 
@@ -28,6 +30,10 @@ pub(super) struct Place {
     pub(super) folder: PathBuf,
     /// The environment, complete.
     pub(super) environment: Environment,
+    /// Whether it is known who may send webhooks. Beside a real HubSpot only where an operator said so.
+    pub(super) takes_webhooks: bool,
+    /// Where the simulator reports its changes to, as this folder's API expects them.
+    pub(super) simulated_webhooks: Option<WebhookConfig>,
 }
 
 impl Place {
@@ -43,12 +49,22 @@ impl Place {
             defaults.push(("HUBFERRY_HUBSPOT_URL".into(), format!("http://{}", args.simulator)));
             defaults.push(("HUBFERRY_HUBSPOT_TOKEN".into(), demo::HUBSPOT_TOKEN.into()));
         }
+        let public_url = format!("http://{}{LOCAL_PATH}", args.api);
+        let is_told = |name| environment.optional(name).is_some();
+        let takes_told = is_told("HUBFERRY_WEBHOOK_SECRETS") || is_told("HUBFERRY_WEBHOOK_SECRETS_FILE");
+        let reports = simulated && !takes_told && !is_told("HUBFERRY_WEBHOOK_URL") && !args.no_webhooks;
+        let simulated_webhooks = reports.then(|| WebhookConfig::new(&public_url, demo::WEBHOOK_SECRET));
+        if simulated && !takes_told {
+            let secrets = format!(r#"[{{"current": "{}"}}]"#, demo::WEBHOOK_SECRET);
+            defaults.push(("HUBFERRY_WEBHOOK_SECRETS".into(), secrets));
+        }
+        defaults.push(("HUBFERRY_WEBHOOK_URL".into(), public_url));
         environment.add_defaults(defaults);
         let mut check = environment.clone();
         check.database_url();
         check.redis_url();
         check.finish().context("start the servers with `make servers`, or name running ones")?;
-        Ok(Self { folder, environment })
+        Ok(Self { folder, environment, takes_webhooks: simulated || takes_told, simulated_webhooks })
     }
 }
 
@@ -107,7 +123,13 @@ pub(super) fn greet(args: &UpArgs, place: &Place, parts: &[Component], migrated:
     };
     for part in parts {
         match part {
-            Component::Intake => line("API", format!("http://{}", args.api)),
+            Component::Intake => {
+                line("API", format!("http://{}", args.api));
+                if place.takes_webhooks {
+                    let url = place.environment.optional("HUBFERRY_WEBHOOK_URL").unwrap_or_default();
+                    line("webhooks", format!("http://{}{LOCAL_PATH}, signed for {url}", args.api));
+                }
+            }
             Component::Simulator if simulated => line(
                 "HubSpot",
                 format!("http://{}  (simulated: open it to see contacts, statuses and lists)", args.simulator),

@@ -7,8 +7,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use super::Guard;
 use crate::config::Environment;
+use crate::model::ids::EventId;
 use crate::model::pacing::WORK_LEASE;
 
 /// Every point there is, in the order of an event's way.
@@ -37,12 +40,14 @@ struct Armed {
     off: Option<Guard>,
 }
 
-/// A point that ends the process when it is reached for the n-th time, or stops it every n-th time.
+/// A point that ends the process when it is reached for the n-th time, or stops it every n-th time; or ends it whenever it is
+/// reached with a certain event.
 #[derive(Debug)]
 struct Point {
     left: AtomicU32,
     every: u32,
     action: Action,
+    victim: Option<EventId>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -54,7 +59,7 @@ enum Action {
 static ARMED: OnceLock<Armed> = OnceLock::new();
 
 /// Reads what is to happen: `HUBFERRY_FAILPOINT` is `name@n`, or `name@n=stop` to be stopped at every n-th hit instead of
-/// ended at the n-th; several are parted by commas. `HUBFERRY_LEASE_MS` is the length of a lease, and every time that the lease rule is made
+/// ended at the n-th, or `name@event id` to be ended whenever that event is held there; several are parted by commas. `HUBFERRY_LEASE_MS` is the length of a lease, and every time that the lease rule is made
 /// of shrinks with it. `HUBFERRY_GUARD_OFF` takes a guard away.
 pub fn arm(environment: &Environment) -> anyhow::Result<()> {
     let mut points = HashMap::new();
@@ -84,8 +89,23 @@ fn parse(text: &str) -> Option<(&'static str, Point)> {
         None => (hit, Action::Abort),
     };
     let name = NAMES.into_iter().find(|known| *known == name)?;
-    let every = hit.parse().ok()?;
-    Some((name, Point { left: AtomicU32::new(every), every, action }))
+    let victim = Uuid::parse_str(hit).ok().map(EventId);
+    // A count of zero is never reached.
+    let every = if victim.is_some() { 0 } else { hit.parse().ok()? };
+    Some((name, Point { left: AtomicU32::new(every), every, action, victim }))
+}
+
+/// The process is at this point, and holds these events.
+pub(crate) fn reach_holding(name: &str, mut held: impl Iterator<Item = EventId>) {
+    let point = ARMED.get().and_then(|armed| armed.points.get(name));
+    match point.and_then(|point| point.victim) {
+        Some(victim) if held.any(|event| event == victim) => {
+            tracing::warn!(failpoint = name, event.id = %victim, "A failpoint struck.");
+            std::process::abort();
+        }
+        Some(_) => {}
+        None => reach(name),
+    }
 }
 
 /// The process is at this point.
@@ -117,23 +137,28 @@ pub(crate) fn is_off(guard: Guard) -> bool {
     ARMED.get().is_some_and(|armed| armed.off == Some(guard))
 }
 
+/// What makes up each guard in the statements, and what stands in its place when it is taken away.
+const GUARDS: [(Guard, &str, &str); 4] = [
+    // Who meets a contact in other hands steps back; and who did not meet it does not take it either.
+    (Guard::Lease, "l.lease_token is null or l.lease_expires_at < clock_timestamp() as is_free", "true as is_free"),
+    (Guard::Lease, "where l.lease_token is null or l.lease_expires_at < clock_timestamp()", "where true"),
+    (
+        Guard::Fence,
+        "e.status = 'processing' and e.lease_token = $1",
+        "e.status = 'processing' and $1::uuid is not null",
+    ),
+    (Guard::Fence, "where l.lease_token = $1", "where $1::uuid is not null"),
+];
+
 /// A statement, without its guard if that was taken away.
 pub(crate) fn guarded(guard: Guard, statement: &'static str) -> Cow<'static, str> {
     if !is_off(guard) {
         return statement.into();
     }
-    let replaced = match guard {
-        Guard::Lease => {
-            statement.replace("where l.lease_token is null or l.lease_expires_at < clock_timestamp()", "where true")
-        }
-        Guard::Fence => statement
-            .replace(
-                "e.status = 'processing' and e.lease_token = $1",
-                "e.status = 'processing' and $1::uuid is not null",
-            )
-            .replace("where l.lease_token = $1", "where $1::uuid is not null"),
-        Guard::Window => statement.to_owned(),
-    };
-    assert_ne!(replaced, statement, "the statement has no such guard");
-    replaced.into()
+    let parts = GUARDS.iter().filter(|(of, ..)| *of == guard);
+    let bare = parts.fold(statement.to_owned(), |statement, (_, part, instead)| {
+        assert!(statement.contains(part), "the statement has no such guard: {part}");
+        statement.replace(part, instead)
+    });
+    bare.into()
 }

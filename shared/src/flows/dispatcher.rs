@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::adapters::db::{self, Db, DueEvent, Unpublished};
+use crate::adapters::db::{self, Db, DueEvent, Rescued, Unpublished};
 use crate::adapters::sqs::{OutgoingEnvelope, SendOutcome, Sqs};
 use crate::clock;
 use crate::failpoint::{failpoint, scaled};
@@ -65,6 +65,8 @@ pub struct DispatchSummary {
     pub unknown: u64,
     /// Events that SQS will never take.
     pub dead: u64,
+    /// Events that had their last attempt in the hands of a worker that did not come back.
+    pub died: u64,
 }
 
 impl Dispatcher {
@@ -100,7 +102,8 @@ impl Dispatcher {
     /// One round: rescue what expired, then claim, seal, send and mark.
     pub async fn run_once(&self) -> anyhow::Result<DispatchSummary> {
         let connection = self.db.connection().await?;
-        let (rescued_publishing, rescued_processing) = db::rescue_expired(&*connection, MOST_RESCUED).await?;
+        let rescued = db::rescue_expired(&*connection, MOST_RESCUED).await?;
+        report_dead(&rescued);
         let token = LeaseToken(Uuid::new_v4());
         let due = db::claim_due(&*connection, token, scaled(PUBLISH_LEASE), &self.pace).await?;
         failpoint!("dispatcher.after_claim");
@@ -109,8 +112,9 @@ impl Dispatcher {
 
         let mut summary = DispatchSummary {
             rounds: 1,
-            rescued_publishing: rescued_publishing as u64,
-            rescued_processing: rescued_processing as u64,
+            rescued_publishing: rescued.publishing,
+            rescued_processing: rescued.processing,
+            died: rescued.dead.len() as u64,
             claimed: due.len() as u64,
             ..DispatchSummary::default()
         };
@@ -175,6 +179,13 @@ impl Dispatcher {
     }
 }
 
+/// Says which events a person has to look at, since no worker is left to say so.
+pub(super) fn report_dead(rescued: &Rescued) {
+    for event in &rescued.dead {
+        tracing::error!(event.id = %event, "An event is dead: its workers did not come back.");
+    }
+}
+
 /// SQS' own refusal of one message counts as an attempt; that SQS could not be reached says nothing about the event.
 fn unpublished_event(event_id: EventId, outcome: &SendOutcome, attempts: i32) -> Unpublished {
     match outcome {
@@ -217,5 +228,6 @@ impl AddAssign for DispatchSummary {
         self.refused += other.refused;
         self.unknown += other.unknown;
         self.dead += other.dead;
+        self.died += other.died;
     }
 }

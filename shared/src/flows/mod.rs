@@ -3,4 +3,5 @@
 pub mod dispatcher;
 pub mod intake;
 pub mod reconciler;
+pub mod webhook;
 pub mod worker;

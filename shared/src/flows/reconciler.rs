@@ -10,6 +10,8 @@ use serde::Serialize;
 use crate::adapters::db::{self, Db};
 use crate::failpoint::failpoint;
 
+use super::dispatcher::report_dead;
+
 /// Rows of one statement: short enough to hold no lock for long.
 const ROWS_PER_STATEMENT: u32 = 1000;
 
@@ -36,6 +38,8 @@ pub struct ReconcileSummary {
     pub rescued_publishing: u64,
     /// Events whose worker did not come back.
     pub rescued_processing: u64,
+    /// Those among them that have had their last attempt.
+    pub died: u64,
     /// Events whose message was lost.
     pub republished: u64,
     /// The run ended by time, and not because nothing was left.
@@ -52,14 +56,16 @@ impl Reconciler {
                 summary.ran_out_of_time = true;
                 return Ok(summary);
             }
-            let (publishing, processing) = db::rescue_expired(&*connection, ROWS_PER_STATEMENT).await?;
+            let rescued = db::rescue_expired(&*connection, ROWS_PER_STATEMENT).await?;
+            report_dead(&rescued);
             failpoint!("reconciler.while_rescuing");
             let republished = db::republish_orphans(&*connection, self.queued_too_long, ROWS_PER_STATEMENT).await?;
-            summary.rescued_publishing += publishing as u64;
-            summary.rescued_processing += processing as u64;
+            summary.rescued_publishing += rescued.publishing;
+            summary.rescued_processing += rescued.processing;
+            summary.died += rescued.dead.len() as u64;
             summary.republished += republished;
             let full = u64::from(ROWS_PER_STATEMENT);
-            if ((publishing + processing) as u64) < full && republished < full {
+            if rescued.publishing + rescued.processing < full && republished < full {
                 return Ok(summary);
             }
         }

@@ -1,10 +1,14 @@
 //! What a product means in a portal.
 
+mod source;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::subscription::DesiredState;
+
+pub use source::{Origin, PropertySource};
 
 /// The targets of one version of a mapping.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,19 +26,6 @@ pub struct Targets {
     /// Segments (static lists) that the contact joins and leaves.
     #[serde(default)]
     pub segments: Segments,
-}
-
-/// Where the value of a `HubSpot` property comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum PropertySource {
-    /// A property of the contact, by the application's name.
-    Property(String),
-    /// Always this text.
-    Constant {
-        /// The text.
-        value: String,
-    },
 }
 
 /// Segment changes by desired state.
@@ -84,16 +75,20 @@ impl Targets {
     }
 
     /// Refuses targets that could not work in any portal: property names that `HubSpot` does not allow or that hubferry
-    /// writes itself, ids that are not positive numbers, a segment both joined and left.
+    /// writes itself, values and zones that do not go with their type, ids that are not positive numbers, a segment both joined
+    /// and left.
     pub fn check(&self) -> Result<(), TargetsFault> {
         let fault = |field: String, problem| Err(TargetsFault { field, problem });
-        for name in self.contact_properties.keys() {
+        for (name, source) in &self.contact_properties {
             let field = format!("contact_properties.{name}");
             if OWN_PROPERTIES.contains(&name.as_str()) {
                 return fault(field, "is written by hubferry itself; remove it");
             }
             if !is_property_name(name) {
                 return fault(field, "is no property name: lower-case letters, digits and underscores, a letter first");
+            }
+            if let Err(problem) = source.check() {
+                return fault(field, problem);
             }
         }
         if self.subscription_type.is_some_and(|id| id <= 0) {
@@ -140,7 +135,8 @@ mod tests {
                 "segments": {"subscribed": {"add": ["101"]}, "unsubscribed": {"remove": ["101"]}}}"#,
         );
         assert_eq!(targets.check(), Ok(()));
-        assert_eq!(targets.contact_properties["lead_source"], PropertySource::Constant { value: "web".into() });
+        let web = PropertySource { origin: Origin::Constant("web".into()), kind: None, zone: None };
+        assert_eq!(targets.contact_properties["lead_source"], web);
         assert_eq!(targets.segment_change(DesiredState::Unsubscribed).remove, ["101"]);
     }
 
@@ -154,6 +150,10 @@ mod tests {
         let field = |json: &str| targets(json).check().unwrap_err().field;
         assert_eq!(field(r#"{"contact_properties": {"email": "email"}}"#), "contact_properties.email");
         assert_eq!(field(r#"{"contact_properties": {"First Name": "a"}}"#), "contact_properties.First Name");
+        assert_eq!(
+            field(r#"{"contact_properties": {"renewal": {"value": "soon", "type": "date"}}}"#),
+            "contact_properties.renewal"
+        );
         assert_eq!(field(r#"{"subscription_type": 0}"#), "subscription_type");
         assert_eq!(field(r#"{"segments": {"subscribed": {"add": ["abc"]}}}"#), "segments.subscribed");
         assert_eq!(

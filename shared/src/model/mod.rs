@@ -3,10 +3,14 @@
 pub mod budget;
 pub mod email;
 pub mod envelope;
+pub mod event;
+pub mod hubspot_signature;
 pub mod ids;
 pub mod mapping;
+pub mod notification;
 pub mod outcome;
 pub mod pacing;
 pub mod plan;
 pub mod property_value;
 pub mod subscription;
+pub mod suspects;

@@ -11,6 +11,12 @@ pub const WORK_LEASE: Duration = Duration::from_secs(25);
 /// How often a running batch renews its leases: three failed renewals in a row still leave time for the last one.
 pub const RENEW_EVERY: Duration = Duration::from_secs(5);
 
+/// How long an event waits after its third crash; each further one triples it. Twelve in all span several hours.
+pub const CRASH_WAIT: Duration = Duration::from_secs(15);
+
+/// The longest of these waits.
+pub const LONGEST_CRASH_WAIT: Duration = Duration::from_hours(1);
+
 /// Refusals of one message by SQS itself (not by the network) before the event is dead.
 pub const MOST_PUBLISH_ATTEMPTS: i32 = 10;
 
@@ -26,6 +32,10 @@ pub struct Pace {
     pub bulk_events_per_100_calls: u32,
     /// Events that 100 calls carry in single mode: about three calls an event.
     pub single_events_per_100_calls: u32,
+    /// How long a portal takes after a pause until it is published for as before: what stopped it may stop it again.
+    pub back_from_pause: Duration,
+    /// Events of a lane with which it begins: a look, and not a storm.
+    pub first_after_pause: u32,
 }
 
 impl Default for Pace {
@@ -35,6 +45,8 @@ impl Default for Pace {
             bulk_ahead: Duration::from_secs(30),
             bulk_events_per_100_calls: 2000,
             single_events_per_100_calls: 33,
+            back_from_pause: Duration::from_mins(1),
+            first_after_pause: 10,
         }
     }
 }

@@ -31,8 +31,8 @@ where status = 'queued' and queued_at < clock_timestamp() - interval '12 seconds
 /// Tried as often as allowed is what this much trouble can lead to; every other end is the product's fault.
 const REPLAY: &str = "
 update hubferry.outbox_events
-set status = 'retry', finished_at = null, process_attempts = 0, next_attempt_at = clock_timestamp()
-where status = 'dead' and last_error_code = 'attempts_exhausted'";
+set status = 'retry', finished_at = null, process_attempts = 0, crashes = 0, next_attempt_at = clock_timestamp()
+where status = 'dead' and last_error_code in ('attempts_exhausted', 'worker_crashed')";
 
 /// What the end of a run took.
 #[derive(Debug, Default)]
@@ -86,7 +86,7 @@ async fn nudge(place: &Place, crew: &mut Crew<'_>) -> anyhow::Result<u64> {
 
 /// Every event is finished and every message is gone.
 async fn is_at_rest(place: &Place) -> anyhow::Result<bool> {
-    let sql = "select count(*) from hubferry.outbox_events where finished_at is null or last_error_code = 'attempts_exhausted'";
+    let sql = "select count(*) from hubferry.outbox_events where finished_at is null or (status = 'dead' and last_error_code in ('attempts_exhausted', 'worker_crashed'))";
     let open: i64 = place.db.query_one(sql, &[]).await?.get(0);
     let messages = QUEUES.iter().map(|queue| place.queues.counts(queue));
     Ok(open == 0 && messages.map(|count| count.visible + count.in_flight + count.delayed).sum::<usize>() == 0)

@@ -24,10 +24,9 @@ impl Clock {
         Self { started: Instant::now(), ahead: Duration::ZERO }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the one place of the crate that reads the clock")]
     pub(crate) fn now(&self) -> Moment {
         let ahead = SignedDuration::try_from(self.ahead).unwrap_or(SignedDuration::ZERO);
-        let wall = Timestamp::now();
+        let wall = wall();
         Moment {
             elapsed: self.started.elapsed() + self.ahead,
             at: to_milliseconds(wall.checked_add(ahead).unwrap_or(wall)),
@@ -37,6 +36,12 @@ impl Clock {
     pub(crate) fn advance(&mut self, by: Duration) {
         self.ahead += by;
     }
+}
+
+/// The time of this machine.
+#[expect(clippy::disallowed_methods, reason = "this is the one place of the crate that reads the clock")]
+pub(crate) fn wall() -> Timestamp {
+    Timestamp::now()
 }
 
 /// Cuts to the precision that HubSpot stores.

@@ -9,6 +9,7 @@ use std::{
 use crate::{
     ids::{ListId, PortalId, SubscriptionId},
     lists::ProcessingType,
+    webhooks::WebhookConfig,
 };
 
 /// HubSpot's burst limit for a private app of a Professional or Enterprise account, calls per ten seconds.
@@ -35,6 +36,8 @@ pub struct SimulatorConfig {
     pub latency: Option<Latency>,
     /// Journal of the state, replayed at start; in memory only when absent.
     pub state_file: Option<PathBuf>,
+    /// Where changes are reported to; nowhere when absent.
+    pub webhooks: Option<WebhookConfig>,
 }
 
 impl Default for SimulatorConfig {
@@ -45,6 +48,7 @@ impl Default for SimulatorConfig {
             seed: 1,
             latency: None,
             state_file: None,
+            webhooks: None,
         }
     }
 }

@@ -47,6 +47,7 @@ mod server;
 mod simulator;
 mod stats;
 mod usage;
+mod webhooks;
 mod world;
 
 pub use config::{AccessToken, AccountConfig, BurstLimit, DefinitionConfig, Latency, ListConfig, SimulatorConfig};
@@ -57,3 +58,4 @@ pub use lists::ProcessingType;
 pub use preferences::SubscriptionState;
 pub use simulator::Simulator;
 pub use stats::{AccountStats, Stats, TimelineBucket};
+pub use webhooks::{WebhookConfig, WebhookStats};

@@ -4,7 +4,7 @@ use std::{io::IsTerminal, net::SocketAddr, path::PathBuf};
 
 use anyhow::Context;
 use clap::Parser;
-use hubspot_simulator::{AccountConfig, BurstLimit, Latency, Simulator, SimulatorConfig};
+use hubspot_simulator::{AccountConfig, BurstLimit, Latency, Simulator, SimulatorConfig, WebhookConfig};
 
 /// A strict, stateful HubSpot for one laptop.
 #[derive(Parser)]
@@ -49,6 +49,12 @@ struct Arguments {
     /// Seed of all draws.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Reports changes to this address.
+    #[arg(long, requires = "webhook_secret")]
+    webhook_target: Option<String>,
+    /// Client secret that reports are signed with.
+    #[arg(long)]
+    webhook_secret: Option<String>,
     /// Journal that keeps the state over restarts; in memory only without it.
     #[arg(long)]
     state_file: Option<PathBuf>,
@@ -85,6 +91,10 @@ fn config(arguments: Arguments) -> SimulatorConfig {
         seed: arguments.seed,
         latency: (max_ms > 0).then_some(Latency { min_ms, max_ms }),
         state_file: arguments.state_file,
+        webhooks: arguments
+            .webhook_target
+            .zip(arguments.webhook_secret)
+            .map(|(target, secret)| WebhookConfig::new(target, secret)),
     }
 }
 

@@ -66,6 +66,7 @@ async fn accept(
 async fn process(world: &SharedWorld, scissors: &Scissors, parts: Parts, body: Bytes) -> Response {
     let way = routes::find(&parts.method, &parts.uri);
     let plan = plan(&mut world.lock(), &parts, &way, &body);
+    let _under_way = UnderWay::begin(world, &way.endpoint);
     if let Some(Action::Cut) = plan.action {
         world.lock().counters.called(&way.endpoint, Outcome::Cut);
         return cut(scissors);
@@ -100,6 +101,25 @@ async fn process(world: &SharedWorld, scissors: &Scissors, parts: Parts, body: B
         Some(Action::Truncate) => to_http(truncated(answer)),
         Some(Action::CutBody) => cut_body(answer),
         _ => to_http(answer),
+    }
+}
+
+/// A call that is counted among those under way as long as this lives.
+struct UnderWay<'a> {
+    world: &'a SharedWorld,
+    endpoint: String,
+}
+
+impl<'a> UnderWay<'a> {
+    fn begin(world: &'a SharedWorld, endpoint: &str) -> Self {
+        world.lock().counters.begun(endpoint);
+        Self { world, endpoint: endpoint.to_owned() }
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.world.lock().counters.ended(&self.endpoint);
     }
 }
 

@@ -14,6 +14,7 @@ use crate::{
     preferences::SubscriptionState,
     server,
     stats::Stats,
+    webhooks::{self, WebhookConfig, WebhookStats},
     world::{SharedWorld, World},
 };
 
@@ -92,6 +93,20 @@ impl Simulator {
     /// Moves the simulator's clock forward, for windows, lag and timestamps, instead of waiting.
     pub fn advance(&self, by: Duration) {
         self.world.lock().clock.advance(by);
+    }
+
+    /// Reports what changes from now on to this address, or to none.
+    pub fn send_webhooks(&self, config: Option<WebhookConfig>) {
+        let world = &mut *self.world.lock();
+        match config {
+            Some(config) => world.webhooks.switch_on(config, &world.accounts),
+            None => world.webhooks.switch_off(),
+        }
+    }
+
+    /// How reporting is going.
+    pub fn webhook_stats(&self) -> WebhookStats {
+        self.world.lock().webhooks.stats()
     }
 
     /// One account's state.
@@ -194,7 +209,13 @@ fn run(
             }
         };
         let _ = ready.send(Ok(()));
+        let sender = webhooks::run(Arc::clone(&world));
         tokio::select! {
+            sent = sender => {
+                if let Err(error) = sent {
+                    tracing::error!(error = %error, "the sender of webhooks ended");
+                }
+            }
             served = server::serve(listener, world) => {
                 if let Err(error) = served {
                     tracing::error!(error = %error, "the simulator's server ended");

@@ -42,6 +42,9 @@ pub struct Stats {
     pub endpoints: BTreeMap<String, BTreeMap<String, u64>>,
     /// By account.
     pub accounts: BTreeMap<PortalId, AccountStats>,
+    /// The most calls that were under way at once, by endpoint.
+    #[serde(default)]
+    pub at_once: BTreeMap<String, u64>,
     /// Counted calls of all accounts by ten seconds since the start; search has its own limit and is not among them.
     pub timeline: Vec<TimelineBucket>,
 }
@@ -101,6 +104,8 @@ pub(crate) struct Counters {
     endpoints: BTreeMap<String, BTreeMap<String, u64>>,
     accounts: BTreeMap<PortalId, AccountCounters>,
     timeline: BTreeMap<u64, u64>,
+    under_way: BTreeMap<String, u64>,
+    at_once: BTreeMap<String, u64>,
 }
 
 #[derive(Default)]
@@ -110,6 +115,20 @@ struct AccountCounters {
 }
 
 impl Counters {
+    pub(crate) fn begun(&mut self, endpoint: &str) {
+        let under_way = self.under_way.entry(endpoint.to_owned()).or_default();
+        *under_way += 1;
+        let most = self.at_once.entry(endpoint.to_owned()).or_default();
+        *most = (*most).max(*under_way);
+    }
+
+    /// A call that began before the counters were reset is not among those under way.
+    pub(crate) fn ended(&mut self, endpoint: &str) {
+        if let Some(under_way) = self.under_way.get_mut(endpoint) {
+            *under_way = under_way.saturating_sub(1);
+        }
+    }
+
     pub(crate) fn called(&mut self, endpoint: &str, outcome: Outcome) {
         self.total += 1;
         if outcome == Outcome::Status(429) {
@@ -145,6 +164,7 @@ impl Counters {
             answered_429: self.answered_429,
             highest_window: 0,
             endpoints: self.endpoints.clone(),
+            at_once: self.at_once.clone(),
             accounts: accounts.collect(),
             timeline: timeline.collect(),
         }

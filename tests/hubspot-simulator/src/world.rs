@@ -18,6 +18,7 @@ use crate::{
     limits::Meter,
     routes::Target,
     stats::{AccountStats, Counters, Outcome, Stats},
+    webhooks::Webhooks,
 };
 
 /// The accounts and everything around them.
@@ -28,6 +29,7 @@ pub(crate) struct World {
     pub(crate) counters: Counters,
     pub(crate) dice: StdRng,
     pub(crate) latency: Option<Latency>,
+    pub(crate) webhooks: Webhooks,
     journal: Option<Journal>,
 }
 
@@ -54,7 +56,12 @@ impl World {
             Some(path) => Some(Journal::open(path, &mut accounts)?),
             None => None,
         };
+        let mut webhooks = Webhooks::new(config.seed);
+        if let Some(config) = &config.webhooks {
+            webhooks.switch_on(config.clone(), &accounts);
+        }
         Ok(Self {
+            webhooks,
             clock: Clock::start(),
             accounts,
             faults: Faults::default(),
@@ -129,9 +136,11 @@ impl World {
     pub(crate) fn keep(&mut self, portal: PortalId) -> anyhow::Result<()> {
         let changes = self.account_mut(portal).map(Account::take_unwritten).unwrap_or_default();
         match &mut self.journal {
-            Some(journal) if !changes.is_empty() => journal.append(portal, &changes),
-            _ => Ok(()),
+            Some(journal) if !changes.is_empty() => journal.append(portal, &changes)?,
+            _ => {}
         }
+        self.webhooks.note(portal, &changes, self.clock.now());
+        Ok(())
     }
 
     pub(crate) fn account(&self, portal: PortalId) -> Option<&Account> {

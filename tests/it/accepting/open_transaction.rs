@@ -83,7 +83,8 @@ async fn a_slow_application_does_not_hold_up_the_event_before_its_own() {
     let row = setting.ask(
         "select e.status, a.applied_sequence, l.record_id, s.last_sequence
          from hubferry.outbox_events e join hubferry.applied_states a using (event_id)
-         join hubferry.subscription_streams s on s.stream_id = a.stream_id join hubferry.contact_links l using (contact_key)",
+         join hubferry.subscription_streams s on s.stream_id = a.stream_id
+         join hubferry.contact_links l on l.contact_key = s.contact_key",
     );
     let row = row.await;
     assert_eq!(row.get::<_, &str>(0), "synced");

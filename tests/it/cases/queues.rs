@@ -281,13 +281,13 @@ async fn a_portal_without_calls_for_the_day_charges_nobody_and_delivers_everythi
     }
     assert_eq!(world.hubspot.stats().total, calls);
     expect_nothing_lost_or_charged(&world, 300).await;
-    let wait =
-        "select min(extract(epoch from next_attempt_at - clock_timestamp()))::bigint from hubferry.outbox_events";
-    assert!(ask::<i64>(&world, wait).await > 3000, "nobody knocks every few seconds for a day");
+    let pause = "select extract(epoch from paused_until - clock_timestamp())::bigint from hubferry.portals";
+    assert!(ask::<i64>(&world, pause).await > 3000, "nobody knocks every few seconds for a day");
 
     world.hubspot.clear_faults();
     let bucket = Bucket::calls(world.portal, 150, Duration::from_secs(10));
     world.worker.budget.resume(&bucket).await.unwrap();
+    world.sql("update hubferry.portals set paused_until = clock_timestamp() - interval '1 s'").await;
     world.make_due().await;
     let summary = world.drain().await;
     assert_eq!((summary.synced, summary.dead, world.hubspot.contacts().len()), (300, 0, 300));

@@ -174,3 +174,37 @@ async fn a_token_is_shown_once_and_acts_for_its_brands() {
     let unknown = desk.run(&["token", "create", "shop", "--brand", "acme", "--brand", "other"]).await;
     assert!(unknown.failure(2).contains("there is no brand other"), "{}", unknown.stderr);
 }
+
+#[tokio::test]
+async fn a_mapping_is_compared_with_the_portal_s_properties_where_a_token_is_given() {
+    let desk = Desk::bare().await;
+    let (simulator, portal) = hubspot().await;
+    let id = portal.to_string();
+    desk.with_hubspot(&simulator, &["--json", "portal", "init", &id]).await.json(0);
+    let targets = json!({"contact_properties": {
+        "firstname": "first_name",
+        "birthday": "born",
+        "numemployees": {"property": "seats", "type": "date"},
+        "no_such_property": "x",
+        "lifecyclestage": {"value": "friend", "type": "enumeration"},
+    }});
+    let mapping = json!({"portal": portal, "brand": "acme", "product": "news", "targets": targets});
+    desk.write("mapping.json", mapping.to_string());
+    let run = desk.with_hubspot(&simulator, &["--json", "mapping", "push", "mapping.json"]).await;
+    let warnings = run.json(0)["warnings"].clone();
+    let warned: Vec<&str> = warnings
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|warning| warning.as_str().unwrap().split(':').next().unwrap())
+        .collect();
+    let expected = ["birthday", "lifecyclestage", "no_such_property", "numemployees"];
+    assert_eq!(warned, expected.map(|name| format!("contact_properties.{name}")));
+    assert_eq!(simulator.stats().calls("properties.list"), 1, "{:?}", simulator.stats());
+
+    let mut away = desk.command(&["--json", "mapping", "push", "mapping.json"]);
+    away.env("HUBFERRY_HUBSPOT_URL", "http://127.0.0.1:1").env("HUBFERRY_HUBSPOT_TOKEN", PORTAL_TOKEN);
+    let run = Run::of(away.output().await.unwrap());
+    assert_eq!(run.json(0)["unchanged"], true, "HubSpot's absence stops nobody");
+    assert!(run.stderr.contains("could not be compared with HubSpot"), "{}", run.stderr);
+}

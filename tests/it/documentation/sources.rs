@@ -17,7 +17,7 @@ const CODE_SOURCES: [&str; 7] = [
 ];
 
 /// Words in quotes there that are no codes: a property, parts of HubSpot's sentences, names of operations.
-const NO_CODES: [&str; 11] = [
+const NO_CODES: [&str; 12] = [
     "email",
     "subscription",
     "unsubscribed",
@@ -26,13 +26,18 @@ const NO_CODES: [&str; 11] = [
     "read_contacts",
     "read_statuses",
     "write_statuses",
+    "erase_contact",
     "change_membership",
     "manage_properties",
     "read_account",
 ];
 
 /// Elsewhere a code stands behind one of these, in this folder.
-const CODE_MARKS: [(&str, &str); 5] = [
+const CODE_MARKS: [(&str, &str); 9] = [
+    ("shared/src/model/property_value.rs", "Self::TooLong"),
+    ("shared/src/model/property_value.rs", "Self::NotA"),
+    ("shared/src/model/property_value.rs", "Self::DateNeedsZone"),
+    ("shared/src/model/plan/flaw.rs", "NOT_APPLIED: &str"),
     ("shared/src/model/outcome/refusal.rs", "Self::build("),
     ("shared/src/adapters/hubspot", "Refusal::unreadable("),
     ("shared/src/adapters/hubspot", "Refusal::unmade("),

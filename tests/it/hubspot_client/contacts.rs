@@ -173,3 +173,17 @@ async fn more_rows_than_a_batch_takes_and_no_row_at_all_make_no_call() {
     assert!(call.result.unwrap().iter().all(|row| matches!(row, Row::Done(_))));
     assert_eq!(world.simulator.stats().calls(UPSERT), 1);
 }
+
+#[tokio::test]
+async fn a_contact_that_is_deleted_for_good_is_gone_and_its_address_refused() {
+    let world = World::new().await;
+    let id = world.simulator.seed_contact(&[("email", "ann@example.test")]).unwrap();
+    let record = hubferry::model::ids::RecordId(i64::try_from(id.0).unwrap());
+    let account = world.account();
+    let call = account.gdpr_delete(record).await;
+    assert_eq!((call.result, call.sent, world.calls()), (Ok(()), Sent::Maybe, 1));
+    let rows = account.read_contacts(None, &[&record.to_string()], &[]).await.result.unwrap();
+    assert_eq!(refused(&rows[0]).0, Class::Gone);
+    let rows = account.upsert_contacts("email", &by_email(&["ann@example.test"])).await.result.unwrap();
+    assert_eq!(refused(&rows[0]).0, Class::RowInvalid);
+}

@@ -100,7 +100,11 @@ fn validator(schema: &Value) -> Arc<Validator> {
 
 fn operation(method: &Method, path: &str) -> Option<&'static Value> {
     let path = path.split('?').next().unwrap_or_default();
-    let template = if path.starts_with("/v1/requests/") { "/v1/requests/{request_id}" } else { path };
+    let template = match path {
+        _ if path.starts_with("/v1/requests/") => "/v1/requests/{request_id}",
+        _ if path.starts_with("/v1/contacts/") => "/v1/contacts/{contact_key}",
+        other => other,
+    };
     let method = method.as_str().to_ascii_lowercase();
     DOCUMENT["paths"][template].get(method)
 }
@@ -166,6 +170,7 @@ pub(super) fn operations() -> Vec<(Method, String)> {
     let paths = DOCUMENT["paths"].as_object().expect("paths");
     let operations = paths.iter().flat_map(|(path, operations)| {
         let path = path.replace("{request_id}", "00000000-0000-4000-8000-000000000000");
+        let path = path.replace("{contact_key}", "nobody");
         let methods = operations.as_object().into_iter().flat_map(|methods| methods.keys());
         methods.map(move |method| (method.to_ascii_uppercase().parse().expect("a method"), path.clone()))
     });

@@ -343,6 +343,6 @@ async fn an_erased_contact_is_not_written_to_again() {
     intake.accept("before", &full()).await.expect_accepted();
     let erase = "update hubferry.contacts set erased_at = now(), properties = '{}'";
     intake.setting.application().await.batch_execute(erase).await.expect("an update");
-    intake.refuse(&full(), 422, "contact_erased", "contact.key").await;
+    intake.refuse(&full(), 409, "contact_erased", "contact.key").await;
     assert_eq!(intake.accept("before", &full()).await.status.as_u16(), 200, "what was accepted before stays so");
 }

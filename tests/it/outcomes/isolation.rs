@@ -134,3 +134,86 @@ async fn ids_that_hubspot_finds_twice_split_the_batch_and_kill_nobody() {
     assert_eq!(scene.world.hubspot.stats().calls("contacts.batch_upsert"), 3, "the one it names, and the others");
     scene.converges(&emails, &accepted).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_all_fail_alike_end_the_search_and_who_was_not_tried_alone_is_not_blamed() {
+    let scene = Scene::new().await;
+    for (tag, endpoint, status, reason) in [
+        ("allcontacts", "contacts.batch_upsert", 400, "validation_error"),
+        ("allwrites", "preferences.batch_write", 400, "validation_error"),
+        ("allmembers", "lists.add_members", 400, "validation_error"),
+    ] {
+        scene.world.hubspot.reset_stats();
+        scene.strike(endpoint, respond(status, &[], invalid("Something new is wrong with zephyrine")));
+        let emails = people(tag, ROWS);
+        let accepted = scene.subscribe(&emails).await;
+        scene.world.step().await;
+        let calls = scene.world.hubspot.stats().calls(endpoint);
+        assert!(calls <= MOST_EXTRA_CALLS + 1, "{endpoint}: {calls} calls for a hundred bad rows");
+        let (mut dead, mut waiting) = (0, Vec::new());
+        for ((email, accepted), seen) in emails.iter().zip(&accepted).zip(scene.all_seen(&accepted).await) {
+            assert_eq!(seen.reason.as_deref(), Some(reason), "{endpoint}: {seen:?}");
+            match (seen.status.as_str(), seen.attempts) {
+                ("dead", 0) => dead += 1,
+                ("retry", 1) => waiting.push((email.clone(), accepted.clone())),
+                other => panic!("{endpoint}: {other:?}"),
+            }
+        }
+        assert_eq!((dead, waiting.len()), (3, ROWS - 3), "{endpoint}");
+        scene.assert_discreet().await;
+        let (emails, accepted): (Vec<_>, Vec<_>) = waiting.into_iter().unzip();
+        scene.heal().await;
+        scene.world.drain().await;
+        for (email, accepted) in emails.iter().zip(&accepted) {
+            assert_eq!(scene.seen(accepted).await.status, "synced", "{endpoint}");
+            scene.assert_subscribed(email);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_bad_rows_among_good_ones_take_a_bounded_number_of_calls() {
+    let scene = Scene::new().await;
+    let refusal = || respond(400, &[], invalid("Invalid input JSON on line 1"));
+    for number in (0..ROWS).step_by(7) {
+        let bad = format!("{}.many{number}@", super::SECRET);
+        scene.world.hubspot.add_fault(Fault::always(refusal()).on_endpoint("contacts.batch_upsert").on_body(&bad));
+    }
+    let emails = people("many", ROWS);
+    let accepted = scene.subscribe(&emails).await;
+    scene.world.step().await;
+    let calls = scene.world.hubspot.stats().calls("contacts.batch_upsert");
+    assert!(calls <= 41, "{calls} calls");
+    for (number, seen) in scene.all_seen(&accepted).await.into_iter().enumerate() {
+        let expected: &[&str] = if number % 7 == 0 { &["dead", "retry"] } else { &["synced", "retry"] };
+        assert!(expected.contains(&seen.status.as_str()), "{number}: {seen:?}");
+    }
+    scene.world.drain().await;
+    for (number, seen) in scene.all_seen(&accepted).await.into_iter().enumerate() {
+        assert_eq!(seen.status, if number % 7 == 0 { "dead" } else { "synced" }, "{number}: {seen:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_bad_member_of_a_hundred_is_found_by_halves() {
+    let scene = Scene::new().await;
+    for (tag, refusal, reason) in [
+        ("memberplain", respond(400, &[], invalid("Invalid input JSON on line 1")), "validation_error"),
+        ("memberlarge", Action::respond_raw(413, ""), "http_413"),
+    ] {
+        let emails = people(tag, ROWS);
+        let ids: Vec<String> = emails
+            .iter()
+            .map(|email| scene.world.hubspot.seed_contact(&[("email", email)]).unwrap().to_string())
+            .collect();
+        scene.world.hubspot.reset_stats();
+        let fault = Fault::always(refusal).on_endpoint("lists.add_members").on_body(&format!("\"{}\"", ids[42]));
+        scene.world.hubspot.add_fault(fault);
+        let accepted = scene.subscribe(&emails).await;
+        scene.world.step().await;
+        let extra = scene.world.hubspot.stats().calls("lists.add_members") - 1;
+        assert!(extra <= MOST_EXTRA_CALLS, "{tag}: {extra} calls more");
+        assert_only_one_is_dead(&scene, &emails, &accepted, reason).await;
+        scene.heal().await;
+    }
+}

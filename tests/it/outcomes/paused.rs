@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use hubferry::adapters::db;
+use hubferry::model::ids::PortalId;
 use hubspot_simulator::{Action, Fault};
 use serde_json::{Value, json};
 
-use super::{ENDPOINTS, Scene, people, respond};
+use super::{ENDPOINTS, Scene, people, respond, subscription};
+use crate::world::{WorldConfig, with};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -112,4 +115,72 @@ async fn hours_without_a_valid_token_cost_no_attempt_and_a_look_every_five_minut
     assert!((40..=80).contains(&looks), "{looks} calls in 40 pauses");
     assert!(scene.all_seen(&accepted).await.iter().all(|seen| (seen.status.as_str(), seen.attempts) == ("retry", 0)));
     scene.converges(&emails, &accepted).await;
+}
+
+/// The portal's pause ended so long ago.
+async fn pause_ended(scene: &Scene, seconds: f64) {
+    let end = format!("paused_until = clock_timestamp() - interval '{seconds} s', paused_reason = 'migrating'");
+    scene.world.sql(&format!("update hubferry.portals set {end}")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_pause_a_portal_comes_back_step_by_step() {
+    let scene = Scene::with(WorldConfig::default()).await;
+    let emails = people("returning", 600);
+    let accepted = scene.subscribe(&emails).await;
+    pause_ended(&scene, 0.0).await;
+    assert_eq!(scene.world.dispatcher.run_once().await.unwrap().claimed, 10, "a few first");
+    assert_eq!(scene.world.dispatcher.run_once().await.unwrap().claimed, 0, "while those are under way");
+    assert_eq!(scene.world.work_off_queues().await.synced, 10);
+    assert_eq!(scene.world.dispatcher.run_once().await.unwrap().claimed, 10, "and then more");
+    // A sixth of a minute, a thirty-sixth of the window of 9,000.
+    pause_ended(&scene, 10.0).await;
+    let claimed = scene.world.dispatcher.run_once().await.unwrap().claimed;
+    assert!((240..300).contains(&claimed), "{claimed}");
+    pause_ended(&scene, 60.0).await;
+    assert_eq!(scene.world.dispatcher.run_once().await.unwrap().claimed, 580 - claimed, "as before");
+    scene.world.drain().await;
+    assert!(scene.all_seen(&accepted).await.iter().all(|seen| (seen.status.as_str(), seen.attempts) == ("synced", 0)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_is_still_refused_after_the_pause_is_noticed_by_a_few() {
+    let scene = Scene::with(WorldConfig::default()).await;
+    scene.world.hubspot.add_fault(Fault::always(respond(401, &[], unauthorized("INVALID_AUTHENTICATION"))));
+    let emails = people("visitor", 300);
+    let requests = emails.iter().map(|email| with(subscription(email), json!({"lane": "interactive"})));
+    let accepted = scene.world.accept(requests.collect()).await;
+    for _ in 0..3 {
+        pause_ended(&scene, 0.0).await;
+        let (published, worked) = scene.world.step().await;
+        assert_eq!((published.claimed, worked.snoozed), (10, 10), "a look and not a storm, for visitors too");
+        assert!(scene.pause().await.is_some(), "paused again");
+    }
+    let touched = scene.all_seen(&accepted).await.iter().filter(|seen| seen.status != "pending").count();
+    assert_eq!(touched, 30);
+    assert!(scene.world.hubspot.stats().with_status(401) <= 6);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_portal_that_is_resumed_comes_back_step_by_step_too() {
+    let scene = Scene::with(WorldConfig::default()).await;
+    let emails = people("resumed", 50);
+    let accepted = scene.subscribe(&emails).await;
+    let connection = scene.world.db.connection().await.unwrap();
+    let until = hubferry::clock::now() + HOUR;
+    assert!(db::pause_portal_until(&*connection, scene.world.portal, until, "maintenance").await.unwrap());
+    assert_eq!(scene.world.step().await.0.claimed, 0);
+    scene
+        .world
+        .sql("update hubferry.outbox_events set status = 'retry', next_attempt_at = clock_timestamp() + interval '1 h'")
+        .await;
+
+    let resumed = db::resume_portal(&*connection, scene.world.portal).await.unwrap().unwrap();
+    assert_eq!((resumed.was_paused, resumed.events), (true, 50));
+    assert_eq!(scene.world.step().await.0.claimed, 10);
+    let again = db::resume_portal(&*connection, scene.world.portal).await.unwrap().unwrap();
+    assert_eq!((again.was_paused, again.events), (false, 0));
+    assert_eq!(db::resume_portal(&*connection, PortalId(1)).await.unwrap(), None);
+    scene.world.drain().await;
+    assert!(scene.all_seen(&accepted).await.iter().all(|seen| seen.status == "synced"));
 }

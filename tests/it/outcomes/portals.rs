@@ -7,9 +7,18 @@ use hubferry::model::ids::PortalId;
 use hubferry::model::plan::WriteMode;
 use hubspot_simulator::{AccountConfig, Action, Fault, SubscriptionState};
 use serde_json::json;
+use sqs_emulator::event_source::{self, EventSourceMapping, Invocation};
+use tokio::task::JoinSet;
 
 use super::{CALLS, Scene, people, respond, subscription};
 use crate::world::{newsletter_targets, with};
+
+/// Visitors of a measurement, and the time between two of them.
+const VISITORS: usize = 200;
+const BETWEEN_VISITORS: Duration = Duration::from_millis(100);
+
+/// As the dispatcher polls in production.
+const POLL_EVERY: Duration = Duration::from_secs(1);
 
 /// A scene with a second portal, in which the brand `other` lives.
 struct Neighbours {
@@ -110,4 +119,77 @@ async fn a_portal_whose_answers_are_slow_holds_up_no_other() {
     });
     neighbours.assert_served(&there, &quick).await;
     scene.converges(&here, &waiting).await;
+}
+
+/// Visitors next door, one after the other, and how long each waited until HubSpot agreed, in milliseconds and in order.
+async fn waits_next_door(neighbours: &Neighbours, tag: &str) -> Vec<i64> {
+    let mut accepted = Vec::new();
+    for n in 0..VISITORS {
+        let visitor =
+            with(subscription(&format!("{tag}{n}@example.test")), json!({"brand": "other", "lane": "interactive"}));
+        accepted.extend(neighbours.scene.world.accept(vec![visitor]).await);
+        tokio::time::sleep(BETWEEN_VISITORS).await;
+    }
+    let mut waits = Vec::new();
+    let connection = neighbours.scene.world.db.connection().await.unwrap();
+    let sql = "select (extract(epoch from finished_at - created_at) * 1000)::bigint from hubferry.outbox_events
+               where event_id = $1 and status = 'synced'";
+    for visitor in &accepted {
+        let row = loop {
+            match connection.query_opt(sql, &[&visitor.event_id]).await.unwrap() {
+                Some(row) => break row,
+                None => tokio::time::sleep(BETWEEN_VISITORS).await,
+            }
+        };
+        waits.push(row.get(0));
+    }
+    waits.sort_unstable();
+    waits
+}
+
+/// Dispatcher and worker as they run in production, until dropped.
+fn start_functions(scene: &Scene) -> JoinSet<()> {
+    let mut functions = JoinSet::new();
+    let dispatcher = scene.world.dispatcher.clone();
+    functions.spawn(async move {
+        loop {
+            dispatcher.run_once().await.unwrap();
+            tokio::time::sleep(POLL_EVERY).await;
+        }
+    });
+    for mapping in scene.world.mappings.clone() {
+        let (client, worker) = (scene.world.queues.client(), scene.world.worker.clone());
+        let mapping =
+            EventSourceMapping { function_timeout: Duration::from_secs(25), maximum_concurrency: 4, ..mapping };
+        let handler = move |event, invocation: Invocation| {
+            let worker = worker.clone();
+            async move { Ok(worker.handle(event, invocation.deadline).await?.0) }
+        };
+        functions.spawn(async move {
+            event_source::run(client, mapping, handler, std::future::pending()).await.unwrap();
+        });
+    }
+    functions
+}
+
+/// Prints how long a portal's visitors wait when it is alone, and beside one to which HubSpot says 429 whatever it asks.
+#[ignore = "a measurement of a minute or two: make test-one NAME=latencies_side_by_side ARGS=--ignored"]
+#[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::print_stdout, reason = "a measurement is read by a person")]
+async fn latencies_side_by_side() {
+    let neighbours = Neighbours::new().await;
+    let _functions = start_functions(&neighbours.scene);
+    let alone = waits_next_door(&neighbours, "alone").await;
+    let throttled = respond(429, &[], json!({"policyName": "TEN_SECONDLY_ROLLING"}));
+    let scene = &neighbours.scene;
+    scene.world.hubspot.add_fault(Fault::always(throttled).on_portal(scene.world.portal.0.unsigned_abs()));
+    let waiting = scene.subscribe(&people("throttled", 500)).await;
+    let beside = waits_next_door(&neighbours, "beside").await;
+    assert!(scene.all_seen(&waiting).await.iter().all(|seen| seen.status != "synced" && seen.attempts == 0));
+    println!("| portal B | visitors | p50 ms | p99 ms | longest ms |\n|---|---|---|---|---|");
+    for (name, waits) in [("alone", alone), ("beside a throttled portal with 500 waiting", beside)] {
+        let at = |share: usize| waits[(waits.len() * share / 100).min(waits.len() - 1)];
+        println!("| {name} | {} | {} | {} | {} |", waits.len(), at(50), at(99), waits[waits.len() - 1]);
+    }
+    println!("429 answers to portal A: {}", scene.world.hubspot.stats().answered_429);
 }

@@ -69,12 +69,70 @@ async fn every_429_stops_the_portal_for_its_time_and_costs_no_attempt() {
         if freeze > SLACK {
             scene.world.make_due().await;
             let (_, again) = scene.world.step().await;
-            assert_eq!((again.calls, again.snoozed), (0, 2), "{name}: nobody calls while the portal is frozen");
+            // For the rest of a day nothing is even published.
+            let came = if reason == "rate_limited_daily" { 0 } else { 2 };
+            assert_eq!((again.calls, again.snoozed), (0, came), "{name}: nobody calls while the portal is frozen");
         }
         scene.assert_discreet().await;
         scene.converges(&emails, &accepted).await;
         assert!(scene.all_seen(&accepted).await.iter().all(|seen| seen.attempts == 0), "{name}");
     }
+}
+
+/// Seconds until HubSpot's day ends, as its usage endpoint says.
+async fn until_reset(scene: &Scene) -> f64 {
+    let tokens = &scene.world.worker.tokens;
+    let account = scene.world.worker.hubspot.account(scene.world.portal, tokens.of(scene.world.portal));
+    let reset = account.daily_usage().await.result.unwrap().unwrap().resets_at.unwrap();
+    reset.duration_since(hubferry::clock::now()).as_secs_f64()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_days_limit_pauses_the_portal_until_midnight_in_its_own_zone() {
+    for zone in ["Pacific/Auckland", "America/Los_Angeles"] {
+        let scene = Scene::in_account(|account| account.time_zone = zone.into(), Vec::new()).await;
+        scene.strike("contacts.batch_upsert", respond(429, &[], limit("DAILY", "")));
+        let (emails, later) = (people("day", 3), people("evening", 3));
+        let accepted = scene.subscribe(&emails).await;
+        scene.world.step().await;
+        let reset = until_reset(&scene).await;
+        let (paused, reason) = scene.pause().await.expect("the portal is paused");
+        assert!((reset - SLACK..=reset + SLACK).contains(&paused), "{zone}: paused for {paused} s of {reset} s");
+        assert_eq!(reason, "rate_limited_daily");
+        for seen in scene.all_seen(&accepted).await {
+            assert_eq!((seen.status.as_str(), seen.attempts), ("retry", 0));
+            assert!((reset - SLACK..=reset + SLACK + SPREAD).contains(&seen.due_in), "{zone}: {seen:?}");
+        }
+
+        // Nothing is published for the rest of the day, and it is not asked again.
+        scene.world.hubspot.reset_stats();
+        let more = scene.subscribe(&later).await;
+        scene.world.make_due().await;
+        assert_eq!(scene.world.step().await.0.claimed, 0);
+        assert_eq!(scene.world.hubspot.stats().total, 0);
+        scene.converges(&[emails, later].concat(), &[accepted, more].concat()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_day_whose_end_hubspot_does_not_tell_is_looked_at_again_each_hour() {
+    let scene = Scene::in_account(|account| account.daily = Some(12), Vec::new()).await;
+    let (first, second) = (people("morning", 2), people("noon", 2));
+    let served = scene.subscribe(&first).await;
+    scene.world.step().await;
+    assert!(scene.all_seen(&served).await.iter().all(|seen| seen.status == "synced"));
+    // Whatever is left of the day is used up by somebody else.
+    let tokens = &scene.world.worker.tokens;
+    let account = scene.world.worker.hubspot.account(scene.world.portal, tokens.of(scene.world.portal));
+    while account.account_details().await.result.is_ok() {}
+    scene.world.hubspot.reset_stats();
+    let waiting = scene.subscribe(&second).await;
+    scene.world.step().await;
+    let (paused, reason) = scene.pause().await.expect("the portal is paused");
+    assert!((3600.0 - SLACK..=3600.0).contains(&paused), "{paused} s");
+    assert_eq!(reason, "rate_limited_daily");
+    assert!(scene.all_seen(&waiting).await.iter().all(|seen| (seen.status.as_str(), seen.attempts) == ("retry", 0)));
+    assert!(scene.world.hubspot.stats().total <= 3, "the calls under way, and one question");
 }
 
 #[tokio::test(flavor = "multi_thread")]

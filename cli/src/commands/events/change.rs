@@ -84,7 +84,8 @@ impl Job {
         let mut lines = vec![format!("{total} event(s) would be looked at:")];
         lines.extend(counts.iter().map(|count| {
             let code = count.code.as_deref().unwrap_or("without a code");
-            format!("  {} {} of {}: {code}", count.events, count.status, count.brand)
+            let brand = count.brand.as_deref().unwrap_or("no brand");
+            format!("  {} {} of {brand}: {code}", count.events, count.status)
         }));
         lines.push(format!("the first {}:", judged.len()));
         lines.extend(judged.iter().map(|event| format!("  {}", self.line(event, "would be "))));

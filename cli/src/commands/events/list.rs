@@ -46,8 +46,8 @@ fn table(events: &[ListedEvent]) -> String {
 
 fn row(event: &ListedEvent) -> [String; 9] {
     let status = if event.replayed_as.is_some() { format!("{}, replayed", event.status) } else { event.status.clone() };
-    let place =
-        event.product.as_ref().map_or_else(|| event.brand.clone(), |product| format!("{}/{product}", event.brand));
+    let brand = event.brand.as_deref().unwrap_or("-");
+    let place = event.product.as_ref().map_or_else(|| brand.to_owned(), |product| format!("{brand}/{product}"));
     [
         event.event_id.to_string(),
         status,

@@ -42,11 +42,11 @@ pub struct AcceptFault {
 pub struct RequestStatus {
     /// Brand it belongs to.
     pub brand: String,
-    /// Status of its event.
+    /// Status of the event that carries its decision now: its own, or the newest replay.
     pub status: String,
-    /// Place in the stream.
+    /// That event's place in the stream.
     pub sequence: i64,
-    /// The event.
+    /// That event.
     pub event_id: Uuid,
     /// Why it waits or ended, as a stable word.
     pub reason: Option<String>,
@@ -85,9 +85,7 @@ pub async fn accept_subscriptions(
 /// How a request is doing; `None` when there is no such request.
 pub async fn request_status(client: &impl GenericClient, request_id: Uuid) -> Result<Option<RequestStatus>, DbFailure> {
     const STATEMENT: &str = "request_status";
-    let sql = "select r.brand, r.sequence, r.event_id, r.accepted_at, e.status, e.last_error_code, e.finished_at
-               from hubferry.subscription_requests r join hubferry.outbox_events e using (event_id)
-               where r.request_id = $1";
+    let sql = include_str!("sql/request_status.sql");
     let rows = query(client, STATEMENT, sql, &[(&request_id, Type::UUID)]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     Ok(Some(RequestStatus {

@@ -84,6 +84,19 @@ pub async fn portal_settings(client: &impl GenericClient, portal: PortalId) -> R
     rows.first().map(|row| column(row, STATEMENT, "unique_property")).transpose()
 }
 
+/// The calls that a portal may be called in a window, and the window; `None` when the portal is not known.
+pub async fn portal_call_limit(
+    client: &impl GenericClient,
+    portal: PortalId,
+) -> Result<Option<(u32, Duration)>, DbFailure> {
+    const STATEMENT: &str = "portal_call_limit";
+    let sql = "select call_limit, call_window_ms from hubferry.portals where portal_id = $1";
+    let rows = query(client, STATEMENT, sql, &[(&portal.0, Type::INT8)]).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let number = |name| column::<i32>(row, STATEMENT, name).map(i32::unsigned_abs);
+    Ok(Some((number("call_limit")?, Duration::from_millis(number("call_window_ms")?.into()))))
+}
+
 /// The portal that a brand belongs to; `None` when the brand is not known.
 pub async fn brand_portal(client: &impl GenericClient, brand: &str) -> Result<Option<PortalId>, DbFailure> {
     const STATEMENT: &str = "brand_portal";

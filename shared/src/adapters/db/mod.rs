@@ -6,12 +6,15 @@
 mod accepting;
 mod batch;
 mod configuration;
+mod erasing;
 mod events;
 mod failure;
 mod migrations;
 mod outbox;
 mod pool;
+mod portals;
 mod reports;
+mod webhooks;
 
 pub use accepting::{
     AcceptAnswer, AcceptFault, Accepted, RequestStatus, accept_subscriptions, request_status, token_brands,
@@ -19,11 +22,15 @@ pub use accepting::{
 pub use batch::{
     ClaimedBatch, ContactRelease, FinishedEvent, FoundKey, Holder, LinkChange, OptOut, OptOutQuery, PortalSettings,
     Receipt, ReceiptStatus, Renewed, StartedReceipt, UnreadableEvent, Verdict, VerdictStatus, claim_batch,
-    finish_batch, meet_holders, own_opt_outs, renew_leases, start_receipts,
+    claim_suspects, defer_suspects, finish_batch, meet_holders, own_opt_outs, renew_leases, start_receipts,
 };
 pub use configuration::{
     MappingVersion, NewPortal, activate_mapping, brand_portal, create_token, ensure_portal, ensure_product,
-    portal_settings, push_first_mapping, push_mapping,
+    portal_call_limit, portal_settings, push_first_mapping, push_mapping,
+};
+pub use erasing::{
+    EraseFailure, ErasedContact, ErasureEvent, ErasurePreview, FoundRecord, erase_contact, preview_erasure,
+    records_in_use, wipe_erased,
 };
 pub use events::{
     ChangedEvent, EventCount, EventFilter, ListedEvent, MOST_CHANGED, Refused, ReplayedMapping, cancel_events,
@@ -32,7 +39,11 @@ pub use events::{
 pub use failure::DbFailure;
 pub use migrations::{MigrationSummary, migrate};
 pub use outbox::{
-    DueEvent, Unpublished, claim_due, mark_queued, pause_portal, republish_orphans, rescue_expired, return_unpublished,
+    DueEvent, Rescued, Unpublished, claim_due, mark_queued, republish_orphans, rescue_expired, return_unpublished,
 };
 pub use pool::{Connection, Db};
+pub use portals::{Resumed, pause_portal, pause_portal_until, resume_portal};
 pub use reports::{PortalStatus, database_identity, status_counts};
+pub use webhooks::{
+    NewDelivery, StoredDelivery, delete_webhook_deliveries, forget_webhook_bodies, store_webhook_delivery,
+};

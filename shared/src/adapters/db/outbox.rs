@@ -8,9 +8,11 @@ use uuid::Uuid;
 
 use super::failure::DbFailure;
 use super::pool::{column, execute, query};
-use crate::model::ids::{EventId, LeaseToken, PortalId};
-use crate::model::pacing::Pace;
+use crate::model::ids::{EventId, LeaseToken};
+use crate::model::outcome::DEFAULT_MAX_ATTEMPTS;
+use crate::model::pacing::{CRASH_WAIT, LONGEST_CRASH_WAIT, Pace};
 use crate::model::subscription::EventLane;
+use crate::model::suspects::CRASHES_UNTIL_ALONE;
 
 /// An event that is to be published now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +42,17 @@ pub struct Unpublished {
     pub code: &'static str,
 }
 
+/// Events whose owner did not come back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rescued {
+    /// How many a dispatcher had.
+    pub publishing: u64,
+    /// How many a worker had.
+    pub processing: u64,
+    /// Those among them that have had their last attempt.
+    pub dead: Vec<EventId>,
+}
+
 /// Claims what is due, portal by portal and lane by lane, bulk work only as far as its portal's budget reaches.
 pub async fn claim_due(
     client: &impl GenericClient,
@@ -59,6 +72,8 @@ pub async fn claim_due(
             (&millis(pace.bulk_ahead), Type::INT8),
             (&i64::from(pace.bulk_events_per_100_calls), Type::INT8),
             (&i64::from(pace.single_events_per_100_calls), Type::INT8),
+            (&millis(pace.back_from_pause), Type::INT8),
+            (&i64::from(pace.first_after_pause), Type::INT8),
         ],
     )
     .await?;
@@ -119,16 +134,33 @@ pub async fn return_unpublished(
     .await
 }
 
-/// Rescues events whose lease expired; returns (published halfway, processed halfway).
-pub async fn rescue_expired(client: &impl GenericClient, most: u32) -> Result<(usize, usize), DbFailure> {
+/// Rescues events whose lease expired.
+pub async fn rescue_expired(client: &impl GenericClient, most: u32) -> Result<Rescued, DbFailure> {
     const STATEMENT: &str = "rescue_expired";
-    let rows =
-        query(client, STATEMENT, include_str!("sql/rescue_expired.sql"), &[(&i64::from(most), Type::INT8)]).await?;
-    let mut publishing = 0;
+    let rows = query(
+        client,
+        STATEMENT,
+        include_str!("sql/rescue_expired.sql"),
+        &[
+            (&i64::from(most), Type::INT8),
+            (&i32::try_from(DEFAULT_MAX_ATTEMPTS).unwrap_or(i32::MAX), Type::INT4),
+            (&CRASHES_UNTIL_ALONE, Type::INT4),
+            (&millis(CRASH_WAIT), Type::INT8),
+            (&millis(LONGEST_CRASH_WAIT), Type::INT8),
+        ],
+    )
+    .await?;
+    let mut rescued = Rescued::default();
     for row in &rows {
-        publishing += usize::from(column::<&str>(row, STATEMENT, "status")? == "publishing");
+        match column::<&str>(row, STATEMENT, "status")? {
+            "publishing" => rescued.publishing += 1,
+            _ => rescued.processing += 1,
+        }
+        if column::<&str>(row, STATEMENT, "now_is")? == "dead" {
+            rescued.dead.push(EventId(column(row, STATEMENT, "event_id")?));
+        }
     }
-    Ok((publishing, rows.len() - publishing))
+    Ok(rescued)
 }
 
 /// Republishes events that stayed queued for longer than `too_long`; returns how many.
@@ -140,19 +172,6 @@ pub async fn republish_orphans(client: &impl GenericClient, too_long: Duration, 
         &[(&millis(too_long), Type::INT8), (&i64::from(most), Type::INT8)],
     )
     .await
-}
-
-/// Pauses a portal for at least this long: nothing is published for it, and claimed events are snoozed.
-pub async fn pause_portal(
-    client: &impl GenericClient,
-    portal: PortalId,
-    pause: Duration,
-    reason: &str,
-) -> Result<(), DbFailure> {
-    let sql = include_str!("sql/pause_portal.sql");
-    let params: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 3] =
-        [(&portal.0, Type::INT8), (&millis(pause), Type::INT8), (&reason, Type::TEXT)];
-    execute(client, "pause_portal", sql, &params).await.map(drop)
 }
 
 /// A duration as the statements take it. Saturates, which no configured duration comes near.

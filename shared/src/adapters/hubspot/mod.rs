@@ -13,6 +13,7 @@ mod call;
 mod contact;
 mod contacts;
 mod decode;
+mod gdpr_delete;
 mod lists;
 mod properties;
 mod request;

@@ -79,6 +79,19 @@ impl Account<'_> {
         self.call(request, definition).await
     }
 
+    /// Reads every property of contacts in one call; deleted ones are not among them.
+    pub async fn list_properties(&self) -> Call<Vec<PropertyDefinition>> {
+        let request = self.property_request(Method::GET, "", None);
+        self.call(request, |success| {
+            let status = success.status;
+            let object = decode::object(success).and_then(refuse_error)?;
+            let all = object.get("results").and_then(Value::as_array);
+            let all = all.ok_or_else(|| Refusal::unreadable(status, "unexpected_json"))?;
+            Ok(all.iter().filter_map(Value::as_object).filter_map(read_definition).collect())
+        })
+        .await
+    }
+
     fn property_request(&self, method: Method, tail: &str, body: Option<Value>) -> Request {
         Request {
             method,
@@ -93,13 +106,17 @@ impl Account<'_> {
 fn definition(success: Success) -> Result<PropertyDefinition, Refusal> {
     let status = success.status;
     let object = decode::object(success).and_then(refuse_error)?;
-    let owned = |key| decode::text(&object, key).map(str::to_owned);
+    read_definition(&object).ok_or_else(|| Refusal::unreadable(status, "unexpected_json"))
+}
+
+fn read_definition(object: &Object) -> Option<PropertyDefinition> {
+    let owned = |key| decode::text(object, key).map(str::to_owned);
     let flag = |key: &str| object.get(key).and_then(Value::as_bool).unwrap_or(false);
     let options = decode::objects(object.get("options").cloned());
-    Ok(PropertyDefinition {
-        name: owned("name").ok_or_else(|| Refusal::unreadable(status, "unexpected_json"))?,
+    Some(PropertyDefinition {
+        name: owned("name")?,
         group: owned("groupName"),
-        kind: decode::text(&object, "type").and_then(PropertyType::parse),
+        kind: decode::text(object, "type").and_then(PropertyType::parse),
         field_type: owned("fieldType"),
         unique: flag("hasUniqueValue"),
         archived: flag("archived"),

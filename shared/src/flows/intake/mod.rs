@@ -3,6 +3,7 @@
 //! One statement a call does the accepting; what follows is the dispatcher's. The same router serves the Lambda function
 //! and the local stack.
 
+mod erasing;
 mod problem;
 mod request;
 mod tokens;
@@ -14,7 +15,7 @@ use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -54,6 +55,7 @@ impl Intake {
             .route("/v1/subscriptions", post(accept).layer(DefaultBodyLimit::max(MOST_BYTES)))
             .route("/v1/subscriptions/batch", post(accept_batch).layer(DefaultBodyLimit::max(MOST_BATCH_BYTES)))
             .route("/v1/requests/{request_id}", get(status))
+            .route("/v1/contacts/{contact_key}", delete(erasing::erase))
             .fallback(async || Problem::not_found("there is no such path"))
             .method_not_allowed_fallback(async || Problem::method_not_allowed())
             .with_state(self)

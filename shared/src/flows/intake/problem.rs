@@ -38,6 +38,10 @@ impl Problem {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorised", None, detail)
     }
 
+    pub(super) fn foreign_brand(field: Option<&str>, detail: &str) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "foreign_brand", field, detail)
+    }
+
     pub(super) fn not_found(detail: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", None, detail)
     }
@@ -70,7 +74,7 @@ impl Problem {
 
     pub(super) fn fault(fault: &AcceptFault) -> Self {
         let status = match fault.code.as_str() {
-            "idempotency_conflict" => StatusCode::CONFLICT,
+            "idempotency_conflict" | "contact_erased" => StatusCode::CONFLICT,
             _ => StatusCode::UNPROCESSABLE_ENTITY,
         };
         Self::new(status, &fault.code, Some(&fault.field), format!("{} {}", fault.field, fault.detail).trim())

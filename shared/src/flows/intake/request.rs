@@ -2,7 +2,7 @@
 //!
 //! Only what JSON and HTTP demand is looked at here. What a request must hold is said in one place, the door itself.
 
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use rand::Rng as _;
 use serde_json::{Value, json};
 
@@ -84,9 +84,7 @@ pub(super) fn batch(body: Value, most: usize) -> Result<Vec<Value>, Problem> {
 /// A caller acts for its own brands. A request without a readable brand is left to the door, which names the field.
 pub(super) fn check_brand(request: &Value, brands: &Brands) -> Result<(), Problem> {
     match request.get("brand").and_then(Value::as_str) {
-        Some(brand) if !brands.contains(brand) => Err(Problem::new(
-            StatusCode::FORBIDDEN,
-            "foreign_brand",
+        Some(brand) if !brands.contains(brand) => Err(Problem::foreign_brand(
             Some("brand"),
             "this token may not act for the brand; use one that was created for it",
         )),

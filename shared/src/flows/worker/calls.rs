@@ -3,6 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Semaphore;
+
 use crate::adapters::budget::{Budget, BudgetError};
 use crate::adapters::hubspot::{Account, CALL_TIME_LIMIT, Call, Class, Sent};
 use crate::failpoint::{Guard, failpoint, is_off, scaled};
@@ -37,6 +39,8 @@ pub(super) struct Calls<'a> {
     lease: &'a Lease,
     deadline: Instant,
     state: Mutex<State>,
+    /// Who may call once HubSpot has said that a record is locked: one at a time, since it locks under bursts.
+    turn: Semaphore,
 }
 
 #[derive(Default)]
@@ -44,6 +48,7 @@ struct State {
     /// The plan's own reservation first, then one for each call more.
     grants: Vec<Grant>,
     stopped: bool,
+    locked: bool,
     rate: Option<RateHeaders>,
 }
 
@@ -72,7 +77,7 @@ impl<'a> Calls<'a> {
     ) -> Result<Self, NotCalled> {
         let grant = granted(budget, &bucket, lane, calls, deadline).await?;
         let state = State { grants: vec![grant], ..State::default() };
-        Ok(Self { account, budget, bucket, lane, lease, deadline, state: Mutex::new(state) })
+        Ok(Self { account, budget, bucket, lane, lease, deadline, state: Mutex::new(state), turn: Semaphore::new(1) })
     }
 
     /// Reserves calls beyond the plan's, for a batch that has to be split.
@@ -89,6 +94,7 @@ impl<'a> Calls<'a> {
 
     /// Makes one paid call, unless it could outlive what it was paid from.
     pub(super) async fn make<T>(&self, call: impl Future<Output = Call<T>>) -> Result<Call<T>, NotCalled> {
+        let _turn = if self.state().locked { self.turn.acquire().await.ok() } else { None };
         let grant = self.take_token()?;
         let call = call.await;
         failpoint!("worker.after_call");
@@ -102,6 +108,7 @@ impl<'a> Calls<'a> {
         }
         if let Err(refusal) = &call.result {
             state.stopped |= matches!(refusal.class, Class::RateLimited(_) | Class::Credential(_) | Class::Migrating);
+            state.locked |= refusal.class == Class::Locked;
         }
         Ok(call)
     }

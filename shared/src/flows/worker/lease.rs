@@ -29,8 +29,10 @@ impl Lease {
             let contacts = event.contact.leased.iter().map(|key| (event.portal_id, key.clone()));
             (event.event_id, contacts.collect())
         });
+        let plain = batch.without_stream.values().flat_map(|(_, events)| events);
+        let plain = plain.map(|event| (event.event_id, event.leased().collect()));
         let unreadable = batch.unreadable.iter().map(|event| (event.event_id, event.contacts.clone()));
-        let events: HashMap<EventId, Vec<(PortalId, ContactKey)>> = claimed.chain(unreadable).collect();
+        let events: HashMap<EventId, Vec<(PortalId, ContactKey)>> = claimed.chain(plain).chain(unreadable).collect();
         let held = Held { until: claimed_at + scaled(WORK_LEASE), events: events.keys().copied().collect() };
         Self { token, events, held: Mutex::new(held) }
     }

@@ -7,38 +7,37 @@
 mod apply;
 mod calls;
 mod consent;
+mod daily;
+mod kinds;
 mod lease;
 mod links;
 mod portal;
+mod summary;
 mod verdict;
+mod work;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::future::join_all;
-use serde::Serialize;
-use uuid::Uuid;
 
 use crate::adapters::budget::Budget;
 use crate::adapters::db::{
-    self, ClaimedBatch, ContactRelease, Db, DbFailure, FinishedEvent, Receipt, Verdict, VerdictStatus,
+    self, ClaimedBatch, ContactRelease, Db, DbFailure, FinishedEvent, PortalSettings, Receipt, Verdict,
 };
 use crate::adapters::hubspot::HubSpot;
 use crate::config::HubSpotTokens;
-use crate::failpoint::{failpoint, scaled};
+use crate::failpoint::failpoint;
 use crate::model::envelope::{OpenError, SigningKeys, open};
-use crate::model::ids::{EventId, LeaseToken};
-use crate::model::pacing::WORK_LEASE;
+use crate::model::event::PlainEvent;
+use crate::model::ids::{EventId, LeaseToken, PortalId};
+use crate::model::subscription::ClaimedEvent;
 
 use lease::Lease;
 use portal::PortalOutcome;
 
-/// Kept free at the end of an invocation for finishing.
-const FINISH_TIME: Duration = Duration::from_secs(5);
-
-/// An event whose contact another worker holds waits this long, at least and at most.
-const BUSY_SNOOZE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(4));
+pub use summary::WorkerSummary;
 
 /// A message may arrive before its transaction is visible; after this many deliveries there is no such event.
 const MOST_UNKNOWN_DELIVERIES: u32 = 3;
@@ -64,35 +63,12 @@ pub struct Worker {
     pub keys: SigningKeys,
 }
 
-/// What a batch came to.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct WorkerSummary {
-    /// Messages received.
-    pub messages: u64,
-    /// Messages that were no envelopes of ours. They are acknowledged and touch no event.
-    pub quarantined: u64,
-    /// Events claimed.
-    pub claimed: u64,
-    /// HubSpot agrees.
-    pub synced: u64,
-    /// A newer state took over, or HubSpot knew better.
-    pub superseded: u64,
-    /// They wait, and it counted.
-    pub retried: u64,
-    /// They wait, and it did not count.
-    pub snoozed: u64,
-    /// A person has to look.
-    pub dead: u64,
-    /// Held by another worker; snoozed.
-    pub busy: u64,
-    /// Nothing to do: waiting for their time, or finished.
-    pub settled: u64,
-    /// No such event.
-    pub unknown: u64,
-    /// Another owner had them by the time of finishing.
-    pub lost: u64,
-    /// Calls made.
-    pub calls: u64,
+/// One portal's share of a batch.
+struct PortalWork {
+    settings: PortalSettings,
+    decisions: Vec<ClaimedEvent>,
+    /// Of no stream.
+    others: Vec<PlainEvent>,
 }
 
 /// A message that holds an envelope of ours.
@@ -127,26 +103,6 @@ impl Worker {
             }
         }
         Ok((response, summary))
-    }
-
-    /// Claims, applies and finishes these events. Returns what came of it, and the ids that no row belongs to.
-    pub async fn work(&self, events: &[EventId], deadline: Instant) -> anyhow::Result<(WorkerSummary, Vec<EventId>)> {
-        if events.is_empty() {
-            return Ok((WorkerSummary::default(), Vec::new()));
-        }
-        let token = LeaseToken(Uuid::new_v4());
-        let claimed_at = Instant::now();
-        let batch = {
-            let connection = self.db.connection().await?;
-            db::claim_batch(&*connection, events, token, scaled(WORK_LEASE), BUSY_SNOOZE).await?
-        };
-        failpoint!("worker.after_claim");
-        let unknown = batch.unknown.clone();
-        let mut summary = WorkerSummary::of(&batch);
-        let lease = Lease::new(token, claimed_at, &batch);
-        let deadline = deadline.checked_sub(FINISH_TIME).unwrap_or(claimed_at);
-        lease.renewed_during(&self.db, self.apply(batch, &lease, deadline, &mut summary)).await?;
-        Ok((summary, unknown))
     }
 
     /// Opens every message. What is no envelope of ours is counted and left out; its batch mates are not touched.
@@ -188,8 +144,16 @@ impl Worker {
         deadline: Instant,
         summary: &mut WorkerSummary,
     ) -> anyhow::Result<()> {
-        let portals = batch.portals.into_values().map(async |(settings, events)| {
-            let outcome = self.apply_portal(settings, events, lease, deadline).await;
+        let mut portals: BTreeMap<PortalId, PortalWork> = BTreeMap::new();
+        for (portal, (settings, events)) in batch.portals {
+            portals.insert(portal, PortalWork { settings, decisions: events, others: Vec::new() });
+        }
+        for (portal, (settings, others)) in batch.without_stream {
+            let work = PortalWork { settings, decisions: Vec::new(), others: Vec::new() };
+            portals.entry(portal).or_insert(work).others = others;
+        }
+        let portals = portals.into_values().map(async |work| {
+            let outcome = self.apply_all(work, lease, deadline).await;
             self.finish(lease.token, outcome).await
         });
         let mut parts = join_all(portals).await;
@@ -199,6 +163,18 @@ impl Worker {
             summary.add(&part?);
         }
         Ok(())
+    }
+
+    /// One after the other, and finished together: an erasure and a decision may be about contacts of one record.
+    async fn apply_all(&self, work: PortalWork, lease: &Lease, deadline: Instant) -> PortalOutcome {
+        let PortalWork { settings, decisions, others } = work;
+        if others.is_empty() {
+            return self.apply_portal(settings, decisions, lease, deadline).await;
+        }
+        let mut outcome = self.apply_kinds(&settings, others, lease, deadline).await;
+        outcome.extend(self.apply_portal(settings, decisions, lease, deadline).await);
+        outcome.releases = kinds::one_each(outcome.releases);
+        outcome
     }
 
     async fn finish(&self, token: LeaseToken, outcome: PortalOutcome) -> anyhow::Result<WorkerSummary> {
@@ -254,39 +230,4 @@ impl Worker {
 /// How often SQS has delivered a message.
 fn receive_count(record: &SqsMessage) -> u32 {
     record.attributes.get("ApproximateReceiveCount").and_then(|count| count.parse().ok()).unwrap_or(1)
-}
-
-impl WorkerSummary {
-    fn of(batch: &ClaimedBatch) -> Self {
-        let claimed = batch.portals.values().map(|(_, events)| events.len()).sum::<usize>() + batch.unreadable.len();
-        Self {
-            claimed: claimed as u64,
-            superseded: batch.superseded as u64,
-            busy: batch.busy as u64,
-            settled: batch.settled as u64,
-            unknown: batch.unknown.len() as u64,
-            ..Self::default()
-        }
-    }
-
-    /// Adds what a part of the batch came to.
-    fn add(&mut self, part: &Self) {
-        self.synced += part.synced;
-        self.superseded += part.superseded;
-        self.retried += part.retried;
-        self.snoozed += part.snoozed;
-        self.dead += part.dead;
-        self.lost += part.lost;
-        self.calls += part.calls;
-    }
-
-    fn count(&mut self, verdict: &Verdict) {
-        match verdict.status {
-            VerdictStatus::Synced => self.synced += 1,
-            VerdictStatus::Superseded => self.superseded += 1,
-            VerdictStatus::Dead => self.dead += 1,
-            VerdictStatus::Retry { charged: true, .. } => self.retried += 1,
-            VerdictStatus::Retry { charged: false, .. } => self.snoozed += 1,
-        }
-    }
 }

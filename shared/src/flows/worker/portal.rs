@@ -8,12 +8,13 @@ use crate::clock;
 use crate::failpoint::failpoint;
 use crate::model::budget::{Bucket, Lane};
 use crate::model::ids::EventId;
-use crate::model::outcome::DEFAULT_MAX_ATTEMPTS;
+use crate::model::outcome::{DEFAULT_MAX_ATTEMPTS, LimitPolicy};
 use crate::model::plan::{Plan, plans};
 use crate::model::subscription::{ClaimedEvent, EventLane};
 
 use super::Worker;
 use super::calls::{Calls, NotCalled, WITHOUT_BUDGET};
+use super::daily::hit_daily_limit;
 use super::lease::Lease;
 use super::links::{Learned, releases};
 use super::verdict::{self, Conclusion};
@@ -53,7 +54,7 @@ impl PortalOutcome {
         outcome
     }
 
-    fn wait(&mut self, event: EventId, due_in: Duration, code: &str, summary: &str) {
+    pub(super) fn wait(&mut self, event: EventId, due_in: Duration, code: &str, summary: &str) {
         self.verdicts.push(Verdict {
             event_id: event,
             status: VerdictStatus::Retry { due_in, charged: false },
@@ -62,13 +63,33 @@ impl PortalOutcome {
         });
     }
 
-    fn end(&mut self, event: EventId, code: &str, summary: &str) {
+    pub(super) fn end(&mut self, event: EventId, code: &str, summary: &str) {
         self.verdicts.push(Verdict {
             event_id: event,
             status: VerdictStatus::Dead,
             reason: Some((code.to_owned(), summary.to_owned())),
             applied: None,
         });
+    }
+}
+
+impl PortalOutcome {
+    /// An event for which no call could be paid.
+    pub(super) fn not_started(&mut self, event: EventId, reason: &NotCalled) {
+        match reason {
+            NotCalled::Impossible => self.end(
+                event,
+                "call_limit_too_small",
+                "one contact needs more calls than the portal's call_limit allows in a window: raise it or map fewer segments",
+            ),
+            NotCalled::NoBudget(retry_in) => self.wait(event, *retry_in, "no_budget", "all calls of the window are taken"),
+            NotCalled::BudgetAway => {
+                self.wait(event, WITHOUT_BUDGET, "budget_away", "Redis can't be asked, so nothing is sent");
+            }
+            NotCalled::NoTime | NotCalled::Stopped | NotCalled::NotOurs => {
+                self.wait(event, verdict::NOT_CALLED_SNOOZE, "no_time", "the worker's time was up before its turn");
+            }
+        }
     }
 }
 
@@ -132,14 +153,16 @@ impl Worker {
         failpoint!("worker.after_reserve");
         let results = self.apply_operations(portal, &plan, &served, &calls, lease).await;
         outcome.calls = calls.settle().await;
-        let conclusion = verdict::conclude(portal, &plan, &served, &results, clock::now());
+        let daily_reset =
+            if hit_daily_limit(&results) { self.daily_reset(portal, lease, deadline).await } else { None };
+        let conclusion = verdict::conclude(portal, &plan, &served, &results, daily_reset, clock::now());
         self.carry_out(portal, bucket, &conclusion).await;
         outcome.extend(conclusion.outcome);
         outcome
     }
 
     /// The portal under its token, in its own version of the API if it has one. The schema lets only real versions in.
-    fn account(&self, portal: &PortalSettings) -> Account<'_> {
+    pub(super) fn account(&self, portal: &PortalSettings) -> Account<'_> {
         let account = self.hubspot.account(portal.portal_id, self.tokens.of(portal.portal_id));
         match portal.api_version.as_deref().map(ApiVersions::all) {
             Some(Ok(versions)) => account.with_versions(versions),
@@ -148,13 +171,15 @@ impl Worker {
     }
 
     /// Freezes and pauses are for everybody, so they do not wait for the batch to finish.
-    async fn carry_out(&self, portal: &PortalSettings, bucket: Bucket, conclusion: &Conclusion) {
+    pub(super) async fn carry_out(&self, portal: &PortalSettings, bucket: Bucket, conclusion: &Conclusion) {
         if let Some((time, reason)) = &conclusion.freeze
             && let Err(error) = self.budget.freeze(&bucket, *time, reason).await
         {
             tracing::error!(portal.id = portal.portal_id.0, error = %error, "The budget could not be frozen after a refusal.");
         }
-        if let Some((time, reason)) = &conclusion.pause {
+        // The day's end is hours away: nothing is published until then, and it is kept where nothing gets lost.
+        let day = conclusion.freeze.as_ref().filter(|(_, reason)| reason == LimitPolicy::Daily.code());
+        if let Some((time, reason)) = conclusion.pause.as_ref().max(day) {
             tracing::error!(portal.id = portal.portal_id.0, reason, duration_s = time.as_secs(), "A portal is paused.");
             if let Err(error) = self.pause(portal, *time, reason).await {
                 tracing::error!(portal.id = portal.portal_id.0, error = %error, "A portal could not be paused.");
@@ -174,7 +199,7 @@ impl Worker {
 }
 
 /// Whether nothing may be written now, and when to ask again.
-fn closed(portal: &PortalSettings) -> Option<(Duration, &'static str)> {
+pub(super) fn closed(portal: &PortalSettings) -> Option<(Duration, &'static str)> {
     match portal.paused_for {
         _ if portal.off => Some((OFF_SNOOZE, "portal_off")),
         Some(remaining) => Some((remaining, "portal_paused")),
@@ -194,18 +219,7 @@ fn lane_of(events: &[ClaimedEvent]) -> Lane {
 fn not_started(events: &[&ClaimedEvent], reason: &NotCalled) -> PortalOutcome {
     let mut outcome = PortalOutcome::default();
     for event in events {
-        match reason {
-            NotCalled::Impossible => outcome.end(
-                event.event_id,
-                "call_limit_too_small",
-                "one contact needs more calls than the portal's call_limit allows in a window: raise it or map fewer segments",
-            ),
-            NotCalled::NoBudget(retry_in) => outcome.wait(event.event_id, *retry_in, "no_budget", "all calls of the window are taken"),
-            NotCalled::BudgetAway => outcome.wait(event.event_id, WITHOUT_BUDGET, "budget_away", "Redis can't be asked, so nothing is sent"),
-            NotCalled::NoTime | NotCalled::Stopped | NotCalled::NotOurs => {
-                outcome.wait(event.event_id, verdict::NOT_CALLED_SNOOZE, "no_time", "the worker's time was up before its turn");
-            }
-        }
+        outcome.not_started(event.event_id, reason);
     }
     outcome.releases = releases(events.iter().copied(), |_| Learned::default());
     outcome

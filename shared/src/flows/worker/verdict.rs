@@ -1,5 +1,7 @@
 //! From what became of the operations to what the events' rows say.
 
+mod weight;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -8,15 +10,17 @@ use jiff::Timestamp;
 use crate::adapters::db::{LinkChange, PortalSettings, Receipt, ReceiptStatus, Verdict, VerdictStatus};
 use crate::adapters::hubspot::{Class, Refusal, Row};
 use crate::model::ids::{ContactKey, EventId, RecordId};
-use crate::model::outcome::{Answer, Attempt, Decision, decide};
-use crate::model::plan::{Operation, Plan};
+use crate::model::outcome::Attempt;
+use crate::model::plan::{Flaw, Operation, Plan};
 use crate::model::subscription::{ClaimedEvent, DesiredState};
 
 use super::apply::Results;
-use super::calls::{NotCalled, WITHOUT_BUDGET};
+use super::calls::NotCalled;
 use super::consent::started_receipts;
 use super::links::{Found, Learned, learned, releases};
 use super::portal::PortalOutcome;
+
+use weight::{Weight, weigh, weigh_done, weigh_flaw};
 
 /// A call that was not made for want of time, or because the portal was stopped, is tried again after this long.
 pub(super) const NOT_CALLED_SNOOZE: Duration = Duration::from_secs(3);
@@ -39,6 +43,8 @@ pub(super) struct Done {
     pub(super) key: Option<ContactKey>,
     pub(super) correlation_id: Option<String>,
     pub(super) remote_at: Option<Timestamp>,
+    /// Properties that HubSpot refused, so that the rest was written without them, or took and did not change.
+    pub(super) flaws: Vec<Flaw>,
 }
 
 /// What became of an operation.
@@ -48,6 +54,8 @@ pub(super) enum OperationResult {
     Done(Done),
     /// HubSpot refused.
     Refused(Refusal),
+    /// HubSpot refused every batch that this was in. Whether it is to blame was not found out.
+    NotTried(Refusal),
     /// HubSpot may have done it or not.
     Unknown,
     /// The call was not made.
@@ -95,52 +103,34 @@ pub(super) struct Conclusion {
     pub(super) pause: Option<(Duration, String)>,
 }
 
-/// What one operation means for an event that waits for it. In the order of weight: the heaviest is the event's.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Weight {
-    Done,
-    Dead {
-        code: String,
-        summary: String,
-    },
-    Relink {
-        code: String,
-    },
-    /// Not called, because another answer stopped the portal. That answer says more.
-    Stopped,
-    Snooze {
-        due_in: Duration,
-        code: String,
-        summary: String,
-    },
-    Retry {
-        due_in: Duration,
-        code: String,
-        summary: String,
-    },
-    OptedOut,
-}
-
 pub(super) fn conclude(
     portal: &PortalSettings,
     plan: &Plan,
     events: &[&ClaimedEvent],
     results: &Results,
+    daily_reset: Option<Timestamp>,
     now: Timestamp,
 ) -> Conclusion {
     let mut conclusion = Conclusion::default();
     let mut weights: HashMap<EventId, Weight> = plan.events.iter().map(|event| (*event, Weight::Done)).collect();
-    let attempts: HashMap<EventId, u32> =
-        events.iter().map(|event| (event.event_id, event.process_attempts.unsigned_abs())).collect();
+    for (event, flaw) in &plan.left_out {
+        weights.entry(*event).and_modify(|heaviest| *heaviest = weigh_flaw(flaw).max(heaviest.clone()));
+    }
+    let claimed: HashMap<EventId, &ClaimedEvent> = events.iter().map(|event| (event.event_id, *event)).collect();
     for (operation, result) in results {
         for event in &operation.events {
+            let Some(claimed) = claimed.get(event) else { continue };
             let attempt = Attempt {
-                process_attempts: attempts.get(event).copied().unwrap_or(0),
+                process_attempts: claimed.process_attempts.unsigned_abs(),
                 // A private app's token is not refreshed but replaced, by a person.
                 credential_refreshed: true,
+                daily_reset,
                 ..Attempt::first()
             };
-            let weight = weigh(result, &attempt, now, &mut conclusion);
+            let weight = match result {
+                OperationResult::Done(done) => weigh_done(done, claimed),
+                result => weigh(result, &attempt, now, &mut conclusion),
+            };
             weights.entry(*event).and_modify(|heaviest| *heaviest = weight.clone().max(heaviest.clone()));
         }
         conclusion.outcome.receipts.extend(receipts(portal, operation, result));
@@ -164,50 +154,6 @@ pub(super) fn conclude(
     conclusion
 }
 
-fn weigh(result: &OperationResult, attempt: &Attempt, now: Timestamp, conclusion: &mut Conclusion) -> Weight {
-    let refusal = match result {
-        OperationResult::Done(_) | OperationResult::Dropped => return Weight::Done,
-        OperationResult::RemoteOptOut => return Weight::OptedOut,
-        OperationResult::RecordMissing => return Weight::Relink { code: "record_missing".into() },
-        OperationResult::Found(_) => return Weight::Relink { code: "record_found".into() },
-        OperationResult::NotCalled(reason) => return weigh_not_called(reason),
-        OperationResult::Unknown => None,
-        OperationResult::Refused(refusal) => Some(refusal),
-    };
-    let code = refusal.map_or("unaccounted", |refusal| refusal.code.as_str()).to_owned();
-    let summary =
-        refusal.map_or("HubSpot's answer did not account for it", |refusal| refusal.summary.as_str()).to_owned();
-    let wait = |at: Timestamp| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO);
-    match decide(refusal.map_or(Answer::Unknown, Answer::Refused), attempt, now, rand::random()) {
-        Decision::Complete => Weight::Done,
-        Decision::RetryAt { at } => Weight::Retry { due_in: wait(at), code, summary },
-        Decision::SnoozeUntil { at, .. } => Weight::Snooze { due_in: wait(at), code, summary },
-        Decision::Freeze { until, resume_at, .. } => {
-            conclusion.freeze = conclusion.freeze.take().max(Some((wait(until), code.clone())));
-            Weight::Snooze { due_in: wait(resume_at), code, summary }
-        }
-        Decision::PausePortal { until, reason } => {
-            conclusion.pause = conclusion.pause.take().max(Some((wait(until), reason.code().to_owned())));
-            Weight::Snooze { due_in: wait(until), code, summary }
-        }
-        Decision::RefreshCredential => Weight::Snooze { due_in: NOT_CALLED_SNOOZE, code, summary },
-        Decision::Resolve(_) => Weight::Relink { code },
-        Decision::Superseded { .. } => Weight::OptedOut,
-        Decision::Split => Weight::Dead { code, summary },
-        Decision::Dead { code } => Weight::Dead { code, summary },
-    }
-}
-
-fn weigh_not_called(reason: &NotCalled) -> Weight {
-    let (due_in, code) = match reason {
-        NotCalled::NoBudget(retry_in) => (*retry_in, "no_budget"),
-        NotCalled::BudgetAway => (WITHOUT_BUDGET, "budget_away"),
-        NotCalled::Stopped => return Weight::Stopped,
-        NotCalled::NoTime | NotCalled::Impossible | NotCalled::NotOurs => (NOT_CALLED_SNOOZE, "no_time"),
-    };
-    Weight::Snooze { due_in, code: code.into(), summary: "the call was not made".into() }
-}
-
 /// `stop` is how long the portal is stopped, if an answer did so.
 fn verdict(event: &ClaimedEvent, weight: Option<&Weight>, stop: Option<Duration>) -> Verdict {
     let (status, reason, applied) = match weight.cloned().unwrap_or(Weight::Done) {
@@ -216,6 +162,12 @@ fn verdict(event: &ClaimedEvent, weight: Option<&Weight>, stop: Option<Duration>
             let reason =
                 ("remote_opt_out".to_owned(), "HubSpot has an opt-out that is newer than the consent".to_owned());
             (VerdictStatus::Superseded, Some(reason), Some(DesiredState::Unsubscribed))
+        }
+        Weight::NotApplied { code, summary } => {
+            (VerdictStatus::Synced, Some((code, summary)), Some(event.payload.desired_state))
+        }
+        Weight::LeftOut { code, summary } => {
+            (VerdictStatus::Dead, Some((code, summary)), Some(event.payload.desired_state))
         }
         Weight::Dead { code, summary } => (VerdictStatus::Dead, Some((code, summary)), None),
         Weight::Retry { due_in, code, summary } => {
@@ -240,7 +192,9 @@ fn verdict(event: &ClaimedEvent, weight: Option<&Weight>, stop: Option<Duration>
 
 fn receipts(portal: &PortalSettings, operation: &Operation, result: &OperationResult) -> Vec<Receipt> {
     let (status, done) = match result {
-        OperationResult::Done(done) => (ReceiptStatus::Done, done.clone()),
+        // A receipt says done when HubSpot holds all of it: an event that comes round again finds its flaws again.
+        OperationResult::Done(done) if done.flaws.is_empty() => (ReceiptStatus::Done, done.clone()),
+        OperationResult::Done(done) => (ReceiptStatus::Refused, done.clone()),
         OperationResult::Refused(refusal) if refusal.class != Class::Temporary => {
             (ReceiptStatus::Refused, Done::default())
         }

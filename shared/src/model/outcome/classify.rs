@@ -90,7 +90,7 @@ fn not_found(facts: &AnswerFacts<'_>) -> Class {
                 Class::WholeBatchInvalid
             }
         }
-        Operation::ManageProperties => Class::Gone,
+        Operation::ManageProperties | Operation::EraseContact => Class::Gone,
         Operation::UpsertContacts | Operation::ChangeMembership | Operation::ReadAccount => Class::Configuration,
     }
 }

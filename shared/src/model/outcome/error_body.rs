@@ -162,7 +162,8 @@ fn names(
     faults: &[PropertyFault],
     message: &str,
 ) -> Named {
-    let mut named = Named { property: faults.iter().find_map(|fault| fault.property.clone()), ..Named::default() };
+    let properties = faults.iter().filter_map(|fault| fault.property.clone());
+    let mut named = Named { property: properties.clone().next(), properties: properties.collect(), ..Named::default() };
     named.ids.extend(strings(object.get("id")).into_iter().map(|id| id.to_lowercase()));
     let contexts = std::iter::once(object).chain(details.iter().copied());
     for context in contexts.filter_map(|holder| holder.get("context")?.as_object()) {
@@ -193,6 +194,7 @@ fn read_context(context: &Map<String, Value>, named: &mut Named) {
             "propertyName" if named.property.is_none() => {
                 let name = strings(Some(value)).into_iter().next();
                 named.property = name.and_then(|name| property_name(Some(&Value::String(name))));
+                named.properties.extend(named.property.clone());
             }
             _ => {}
         }

@@ -51,6 +51,8 @@ pub enum Operation {
     ReadStatuses,
     /// Subscription statuses, one or many, written.
     WriteStatuses,
+    /// `contacts/gdpr-delete`.
+    EraseContact,
     /// Records put into a list or taken out of it.
     ChangeMembership,
     /// Properties and property groups, read or created.
@@ -69,6 +71,7 @@ impl Operation {
             | Self::ReadContacts
             | Self::ReadStatuses
             | Self::WriteStatuses
+            | Self::EraseContact
             | Self::ChangeMembership => true,
             Self::ManageProperties | Self::ReadAccount => false,
         }
@@ -83,6 +86,7 @@ impl Operation {
             Self::ReadContacts => "read_contacts",
             Self::ReadStatuses => "read_statuses",
             Self::WriteStatuses => "write_statuses",
+            Self::EraseContact => "erase_contact",
             Self::ChangeMembership => "change_membership",
             Self::ManageProperties => "manage_properties",
             Self::ReadAccount => "read_account",

@@ -12,6 +12,8 @@ pub struct Named {
     pub ids: BTreeSet<String>,
     /// The internal name of the property, when exactly the refusal's cause names one.
     pub property: Option<String>,
+    /// Every property that it names.
+    pub properties: BTreeSet<String>,
     /// The subscription type, when the refusal names one.
     pub subscription_id: Option<i64>,
 }
@@ -31,6 +33,7 @@ impl fmt::Debug for Named {
             .field("trace_ids", &self.trace_ids)
             .field("ids", &format_args!("{} redacted", self.ids.len()))
             .field("property", &self.property)
+            .field("properties", &self.properties)
             .field("subscription_id", &self.subscription_id)
             .finish()
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::classify::transport_class;
+use super::classify::{is_configuration, transport_class};
 use super::{
     AnswerFacts, Class, ErrorBody, LimitPolicy, Named, Operation, TransportFailure, classify, classify_row, code,
 };
@@ -56,6 +56,15 @@ impl Refusal {
     #[must_use]
     pub fn unreadable(status: u16, code: &str) -> Self {
         Self::build(Class::Temporary, code.to_owned(), Some(status), None, None)
+    }
+
+    /// The refusal of a whole batch, once it is known that each of its rows has the same cause.
+    #[must_use]
+    pub fn of_each_row(&self) -> Self {
+        let is_mapping = is_configuration(&self.code.to_ascii_uppercase());
+        let class = if is_mapping { Class::Configuration } else { Class::RowInvalid };
+        let summary = self.summary.replacen(self.class.name(), class.name(), 1);
+        Self { class, summary, ..self.clone() }
     }
 
     /// A row that a well-formed answer silently leaves out, as `batch/update` does with a record that was merged away.

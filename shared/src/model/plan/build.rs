@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{Membership, MembershipChange, Operation, Plan, StatusChange, Upsert};
+use super::{Flaw, Membership, MembershipChange, Operation, Plan, StatusChange, Upsert};
 use crate::model::ids::{EventId, RecordId};
-use crate::model::mapping::{PropertySource, Targets};
+use crate::model::mapping::{Origin, Targets};
 use crate::model::subscription::{ClaimedEvent, Contact, DesiredState, LaterDecision};
 
 /// Key of the operation that writes a contact's properties.
@@ -65,14 +65,25 @@ fn add_upsert(plan: &mut Plan, group: &Group<'_>, unique_property: &str) {
         properties.insert("email".to_owned(), contact.owner.email.clone());
         properties.insert(unique_property.to_owned(), contact.owner.key.0.clone());
     }
+    let mut kinds = BTreeMap::new();
     for event in group {
-        properties.extend(mapped_properties(&event.payload.mapping.targets, &event.contact));
+        let targets = &event.payload.mapping.targets;
+        for (name, text) in mapped_properties(targets, &event.contact) {
+            match text {
+                Ok(text) => {
+                    properties.insert(name.clone(), text);
+                }
+                Err(flaw) => plan.left_out.push((event.event_id, flaw)),
+            }
+        }
+        kinds.extend(targets.contact_properties.iter().filter_map(|(name, source)| Some((name.clone(), source.kind?))));
     }
     let hash = fingerprint(&json!(properties));
     if let Some(operation) = operation(CONTACT_OPERATION.to_owned(), hash, contact, group) {
         let (record_id, owner) = (contact.record_id, contact.owner.key.clone());
         let is_alone = !contact.shares;
-        let upsert = Upsert { operation, email: contact.email.clone(), properties, record_id, owner, is_alone };
+        let email = contact.email.clone();
+        let upsert = Upsert { operation, email, properties, kinds, record_id, owner, is_alone };
         match record_id {
             Some(_) if is_alone && contact.keyed => plan.upserts_by_key.push(upsert),
             Some(_) if !is_guest => plan.updates_by_record.push(upsert),
@@ -162,16 +173,17 @@ fn operation(key: String, desired_hash: [u8; 32], contact: &Contact, waiting: &G
     (!events.is_empty()).then(|| Operation { key, desired_hash, contact_key: contact.key.clone(), events })
 }
 
+/// HubSpot's properties with their texts, and the reason where the value can't be one of its type.
 fn mapped_properties<'a>(
     targets: &'a Targets,
     contact: &'a Contact,
-) -> impl Iterator<Item = (String, String)> + use<'a> {
+) -> impl Iterator<Item = (&'a String, Result<String, Flaw>)> {
     targets.contact_properties.iter().filter_map(|(name, source)| {
-        let text = match source {
-            PropertySource::Constant { value } => value.clone(),
-            PropertySource::Property(property) => text_of(contact.properties.get(property)?),
+        let text = match &source.origin {
+            Origin::Constant(value) => value.clone(),
+            Origin::Property(property) => text_of(contact.properties.get(property)?),
         };
-        Some((name.clone(), text))
+        Some((name, source.encode(&text).map_err(|error| Flaw::unsendable(name, source, error))))
     })
 }
 

@@ -1,15 +1,19 @@
 //! What a batch of events means in calls: merged per contact, counted exactly, and cut to what the budget can grant.
 
 mod build;
+mod flaw;
 
 use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
 
 use super::ids::{ContactKey, EventId, RecordId};
+use super::property_value::PropertyType;
 use super::subscription::{ClaimedEvent, Consent, DesiredState};
 
 use build::{groups, plan_of};
+
+pub use flaw::{Flaw, FlawKind, NOT_APPLIED};
 
 /// Rows that one call to a batch endpoint takes: HubSpot's limit for contacts; the same is assumed for statuses, where
 /// none is documented.
@@ -50,6 +54,8 @@ pub struct Upsert {
     /// HubSpot properties and their texts. The address and the unique property are among them, unless these are another
     /// contact's to write.
     pub properties: BTreeMap<String, String>,
+    /// The types of those properties, as far as a mapping names them.
+    pub kinds: BTreeMap<String, PropertyType>,
     /// The record, if it was known before this batch.
     pub record_id: Option<RecordId>,
     /// Whose key belongs into the record's unique property.
@@ -91,9 +97,9 @@ pub trait Planned {
     /// Identity and waiting events.
     fn operation(&self) -> &Operation;
 
-    /// Whether it writes this property of a contact.
-    fn carries(&self, _property: &str) -> bool {
-        false
+    /// What it writes into this property of a contact.
+    fn value(&self, _property: &str) -> Option<&str> {
+        None
     }
 }
 
@@ -102,12 +108,18 @@ impl Planned for Upsert {
         &self.operation
     }
 
-    fn carries(&self, property: &str) -> bool {
-        self.properties.contains_key(property)
+    fn value(&self, property: &str) -> Option<&str> {
+        self.properties.get(property).map(String::as_str)
     }
 }
 
 impl Planned for StatusChange {
+    fn operation(&self) -> &Operation {
+        &self.operation
+    }
+}
+
+impl Planned for Membership {
     fn operation(&self) -> &Operation {
         &self.operation
     }
@@ -138,6 +150,8 @@ pub struct Plan {
     pub statuses: Vec<StatusChange>,
     /// Segment changes, grouped the way they are sent.
     pub memberships: BTreeMap<(String, MembershipChange), Vec<Membership>>,
+    /// Properties that are not written, because their values do not go with their types. Everything else of these events is.
+    pub left_out: Vec<(EventId, Flaw)>,
 }
 
 /// Builds plans of at most `most_calls` calls each. Together they serve every event once; the events of a contact stay
@@ -381,6 +395,31 @@ mod tests {
         let plan = only_plan(&[older]);
         assert!(plan.statuses.is_empty() && plan.memberships.is_empty());
         assert_eq!(plan.upserts_by_email.len(), 1);
+    }
+
+    #[test]
+    fn a_value_that_does_not_go_with_its_type_is_left_out_and_the_rest_is_written() {
+        let mut typed = event(1, "a", "a@example.test", DesiredState::Subscribed);
+        typed.payload.mapping.targets.contact_properties = serde_json::from_value(json!({
+            "firstname": "first_name",
+            "birthday": {"property": "born", "type": "date", "zone": "Europe/Amsterdam"},
+            "seats": {"property": "seats", "type": "number"},
+            "tier": {"property": "tier", "type": "enumeration"},
+        }))
+        .unwrap();
+        typed.contact.properties.extend([
+            ("born".to_owned(), json!(954_025_200_000_i64)),
+            ("seats".to_owned(), json!("a dozen")),
+            ("tier".to_owned(), json!("Gold\u{a0}")),
+        ]);
+        let plan = only_plan(&[typed]);
+        let written = &plan.upserts_by_email[0];
+        assert_eq!(written.properties["birthday"], "2000-03-26");
+        assert_eq!(written.properties["tier"], "Gold");
+        assert!(!written.properties.contains_key("seats"));
+        let [(_, flaw)] = &plan.left_out[..] else { panic!("{:?}", plan.left_out) };
+        assert_eq!((flaw.property.as_str(), flaw.code.as_str()), ("seats", "invalid_number"));
+        assert_eq!(flaw.summary, "row_invalid: invalid_number (property `seats` of type number); the rest was written");
     }
 
     #[test]

@@ -43,6 +43,12 @@ pub(crate) fn answer(world: &SharedWorld, method: &Method, uri: &Uri, body: &[u8
             world.faults.clear();
             Ok(Answer::no_content())
         }
+        ("GET", "webhooks") => Ok(Answer::ok(json!(world.webhooks.stats()))),
+        ("POST", "webhooks") => send_webhooks(&mut world, &request),
+        ("DELETE", "webhooks") => {
+            world.webhooks.switch_off();
+            Ok(Answer::no_content())
+        }
         ("POST", "clock") => advance(&mut world, &request),
         ("GET", "state") => view::state(&world, &request),
         ("GET", "contacts") => view::contacts(&world, &request),
@@ -100,6 +106,13 @@ fn add_faults(world: &mut World, request: &Request<'_>) -> Handled {
     };
     let ids: Vec<_> = faults.into_iter().map(|fault| world.faults.add(fault)).collect();
     Ok(Answer::json(201, json!({ "ids": ids })))
+}
+
+fn send_webhooks(world: &mut World, request: &Request<'_>) -> Handled {
+    let config = request.json()?;
+    let World { webhooks, accounts, .. } = world;
+    webhooks.switch_on(config, accounts);
+    Ok(Answer::no_content())
 }
 
 fn advance(world: &mut World, request: &Request<'_>) -> Handled {

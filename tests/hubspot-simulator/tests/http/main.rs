@@ -14,3 +14,4 @@ mod properties;
 mod rows;
 mod search;
 mod surroundings;
+mod webhooks;

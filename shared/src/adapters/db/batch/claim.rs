@@ -4,26 +4,62 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{GenericClient, Row};
 use uuid::Uuid;
 
 use super::super::failure::DbFailure;
 use super::super::outbox::millis;
-use super::super::pool::{column, query};
+use super::super::pool::{column, execute, query};
 use super::{ClaimedBatch, PortalSettings, UnreadableEvent};
 use crate::failpoint::{Guard, guarded};
+use crate::model::event::{PlainContact, PlainEvent};
 use crate::model::ids::{ContactKey, EventId, LeaseToken, PortalId, RecordId, StreamId};
 use crate::model::plan::WriteMode;
 use crate::model::subscription::{ClaimedEvent, Contact, EventLane, Owner};
+use crate::model::suspects::{CRASHES_UNTIL_SUSPECT, Suspect};
 
-/// Claims the events of a batch of messages and the contacts they concern.
+/// Claims the events of a batch of messages and the contacts they concern, but for suspects: those are only named.
 pub async fn claim_batch(
     client: &impl GenericClient,
     events: &[EventId],
     token: LeaseToken,
     lease: Duration,
     busy_snooze: (Duration, Duration),
+) -> Result<ClaimedBatch, DbFailure> {
+    claim(client, events, token, lease, busy_snooze, CRASHES_UNTIL_SUSPECT).await
+}
+
+/// The same, for suspects whose turn it is.
+pub async fn claim_suspects(
+    client: &impl GenericClient,
+    events: &[EventId],
+    token: LeaseToken,
+    lease: Duration,
+    busy_snooze: (Duration, Duration),
+) -> Result<ClaimedBatch, DbFailure> {
+    claim(client, events, token, lease, busy_snooze, i32::MAX).await
+}
+
+/// Lets published events come again after a while between these two, uncharged. They stay what they are if a worker has them.
+pub async fn defer_suspects(
+    client: &impl GenericClient,
+    events: &[EventId],
+    wait: (Duration, Duration),
+) -> Result<u64, DbFailure> {
+    let ids: Vec<Uuid> = events.iter().map(|event| event.0).collect();
+    let params: [(&(dyn ToSql + Sync), Type); 3] =
+        [(&ids, Type::UUID_ARRAY), (&millis(wait.0), Type::INT8), (&millis(wait.1), Type::INT8)];
+    execute(client, "defer_suspects", include_str!("../sql/defer_suspects.sql"), &params).await
+}
+
+async fn claim(
+    client: &impl GenericClient,
+    events: &[EventId],
+    token: LeaseToken,
+    lease: Duration,
+    busy_snooze: (Duration, Duration),
+    crashes_below: i32,
 ) -> Result<ClaimedBatch, DbFailure> {
     let ids: Vec<Uuid> = events.iter().map(|event| event.0).collect();
     let rows = query(
@@ -36,6 +72,7 @@ pub async fn claim_batch(
             (&millis(lease), Type::INT8),
             (&millis(busy_snooze.0), Type::INT8),
             (&millis(busy_snooze.1), Type::INT8),
+            (&crashes_below, Type::INT4),
         ],
     )
     .await?;
@@ -51,29 +88,67 @@ const CLAIM: &str = "claim_batch";
 fn sort_in(batch: &mut ClaimedBatch, row: &Row) -> Result<(), DbFailure> {
     let event_id = EventId(column(row, CLAIM, "event_id")?);
     match column::<&str>(row, CLAIM, "outcome")? {
-        "claimed" => {
-            let settings = settings(row)?;
-            match claimed_event(row, event_id, settings.portal_id)? {
-                Ok(event) => batch.portals.entry(settings.portal_id).or_insert((settings, Vec::new())).1.push(event),
-                Err(reason) => batch.unreadable.push(UnreadableEvent {
-                    event_id,
-                    contacts: leased(row)?.into_iter().map(|key| (settings.portal_id, key)).collect(),
-                    reason,
-                }),
-            }
-        }
+        "claimed" => sort_claimed(batch, row, event_id)?,
         "superseded" => batch.superseded += 1,
+        "cancelled" => batch.cancelled += 1,
         "busy" => batch.busy += 1,
         "unknown" => batch.unknown.push(event_id),
+        "suspect" => batch.suspects.push(Suspect { event_id, crashes: column(row, CLAIM, "crashes")? }),
         _ => batch.settled += 1,
     }
     Ok(())
+}
+
+fn sort_claimed(batch: &mut ClaimedBatch, row: &Row, event_id: EventId) -> Result<(), DbFailure> {
+    let settings = settings(row)?;
+    let portal_id = settings.portal_id;
+    let unreadable = if let Some(stream) = column::<Option<i64>>(row, CLAIM, "stream_id")? {
+        let event = claimed_event(row, event_id, StreamId(stream), portal_id)?;
+        event.map(|event| batch.portals.entry(portal_id).or_insert((settings, Vec::new())).1.push(event)).err()
+    } else {
+        let event = plain_event(row, event_id, portal_id)?;
+        event.map(|event| batch.without_stream.entry(portal_id).or_insert((settings, Vec::new())).1.push(event)).err()
+    };
+    if let Some(reason) = unreadable {
+        let contacts = leased(row)?.into_iter().map(|key| (portal_id, key)).collect();
+        batch.unreadable.push(UnreadableEvent { event_id, contacts, reason });
+    }
+    Ok(())
+}
+
+/// An event without a stream, or why this version can't read it. Its payload is for its kind to read.
+fn plain_event(
+    row: &Row,
+    event_id: EventId,
+    portal_id: PortalId,
+) -> Result<Result<PlainEvent, &'static str>, DbFailure> {
+    let Ok(created_at) = column(row, CLAIM, "created_at") else { return Ok(Err("unreadable_time")) };
+    let Some(lane) = EventLane::parse(column(row, CLAIM, "lane")?) else { return Ok(Err("unknown_lane")) };
+    let contact = match column::<Option<String>>(row, CLAIM, "contact_key")? {
+        Some(key) => Some(PlainContact {
+            key: ContactKey(key),
+            record_id: column::<Option<i64>>(row, CLAIM, "own_record_id")?.map(RecordId),
+            leased: leased(row)?,
+        }),
+        None => None,
+    };
+    Ok(Ok(PlainEvent {
+        event_id,
+        kind: column(row, CLAIM, "kind")?,
+        portal_id,
+        lane,
+        process_attempts: column(row, CLAIM, "process_attempts")?,
+        created_at,
+        contact,
+        payload: column(row, CLAIM, "payload")?,
+    }))
 }
 
 /// The event, or why this version can't read it: then the event alone is dead, and its batch goes on.
 fn claimed_event(
     row: &Row,
     event_id: EventId,
+    stream_id: StreamId,
     portal_id: PortalId,
 ) -> Result<Result<ClaimedEvent, &'static str>, DbFailure> {
     let kind: String = column(row, CLAIM, "kind")?;
@@ -91,7 +166,7 @@ fn claimed_event(
     let properties = serde_json::from_value(column::<Value>(row, CLAIM, "properties")?);
     Ok(Ok(ClaimedEvent {
         event_id,
-        stream_id: StreamId(column(row, CLAIM, "stream_id")?),
+        stream_id,
         sequence: column(row, CLAIM, "sequence")?,
         portal_id,
         lane,

@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::model::event::PlainEvent;
 use crate::model::ids::{ContactKey, EventId, PortalId, RecordId};
 use crate::model::plan::WriteMode;
 use crate::model::subscription::{ClaimedEvent, DesiredState};
+use crate::model::suspects::Suspect;
 
-pub use claim::{Renewed, claim_batch, renew_leases};
+pub use claim::{Renewed, claim_batch, claim_suspects, defer_suspects, renew_leases};
 pub use finish::finish_batch;
 pub use holders::meet_holders;
 pub use receipts::{own_opt_outs, start_receipts};
@@ -24,16 +26,32 @@ pub use receipts::{own_opt_outs, start_receipts};
 pub struct ClaimedBatch {
     /// Held by us now, by portal.
     pub portals: BTreeMap<PortalId, (PortalSettings, Vec<ClaimedEvent>)>,
+    /// Held by us now, and of no stream, by portal.
+    pub without_stream: BTreeMap<PortalId, (PortalSettings, Vec<PlainEvent>)>,
     /// Held by us, but of a kind or form that this version does not understand.
     pub unreadable: Vec<UnreadableEvent>,
     /// A newer state was accepted: ended without a call.
     pub superseded: usize,
+    /// The contact was erased: ended without a call.
+    pub cancelled: usize,
     /// Another worker holds the contact: snoozed.
     pub busy: usize,
     /// Waiting for their time, or finished: nothing to do.
     pub settled: usize,
     /// No such event: not committed yet, pruned, or not of this database.
     pub unknown: Vec<EventId>,
+    /// Published, and not claimed with others: workers did not come back that held them.
+    pub suspects: Vec<Suspect>,
+}
+
+impl ClaimedBatch {
+    /// Every event that is held by us now.
+    #[cfg(feature = "failpoints")]
+    pub(crate) fn event_ids(&self) -> impl Iterator<Item = EventId> {
+        let readable = self.portals.values().flat_map(|(_, events)| events).map(|event| event.event_id);
+        let plain = self.without_stream.values().flat_map(|(_, events)| events).map(|event| event.event_id);
+        readable.chain(plain).chain(self.unreadable.iter().map(|event| event.event_id))
+    }
 }
 
 /// An event that a later version may read.

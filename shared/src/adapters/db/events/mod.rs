@@ -49,8 +49,8 @@ pub struct ListedEvent {
     pub kind: String,
     /// The portal that it goes to.
     pub portal_id: PortalId,
-    /// The brand.
-    pub brand: String,
+    /// The brand, unless it belongs to a portal as a whole.
+    pub brand: Option<String>,
     /// The product, if it belongs to a stream.
     pub product: Option<String>,
     /// Its queue.
@@ -84,8 +84,8 @@ pub struct ListedEvent {
 pub struct EventCount {
     /// The status.
     pub status: String,
-    /// The brand.
-    pub brand: String,
+    /// The brand, unless they belong to a portal as a whole.
+    pub brand: Option<String>,
     /// The code.
     pub code: Option<String>,
     /// How many.

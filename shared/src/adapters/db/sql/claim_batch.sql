@@ -1,5 +1,6 @@
 -- Claims the events of a batch of messages, and the contacts they concern, in one statement.
--- $1 event ids, $2 lease token, $3 lease in ms, $4 shortest and $5 longest snooze of a busy contact in ms.
+-- $1 event ids, $2 lease token, $3 lease in ms, $4 shortest and $5 longest snooze of a busy contact in ms,
+-- $6 how many crashes are too many: who has as many is left for a claim of its own.
 with
 asked as (select distinct id as event_id from unnest($1::uuid[]) as id),
 -- Rows a worker may take: published, or left behind by a worker that died. A row that waits for its time is left waiting.
@@ -8,24 +9,30 @@ asked as (select distinct id as event_id from unnest($1::uuid[]) as id),
 takeable as (
     select e.*
     from hubferry.outbox_events e join asked using (event_id)
-    where e.status in ('publishing', 'queued')
-       or (e.status = 'processing' and e.lease_expires_at < (select clock_timestamp()))
+    where (e.status in ('publishing', 'queued')
+           or (e.status = 'processing' and e.lease_expires_at < (select clock_timestamp())))
+      and e.crashes + (e.status = 'processing')::integer < $6::integer
     order by e.event_id
     for update of e
 ),
--- With everybody who shares an address with the contact, or a record with one of those: one HubSpot record, one writer.
+-- With everybody who shares an address with the contact, or a record with one of those: one HubSpot record, one writer. An event
+-- without a stream may concern a contact, and names its address itself; if it concerns none, it is claimed alone.
 placed as materialized (
-    select t.event_id, t.portal_id, t.status as was, s.contact_key, t.sequence < s.last_sequence as outdated, sharing.members
+    select t.event_id, t.portal_id, t.status as was, c.contact_key, coalesce(sharing.members, '{}') as members,
+           -- What ends here without a call and without a lease.
+           case when t.stream_id is not null and c.erased_at is not null then 'cancelled'
+                when t.sequence < s.last_sequence then 'superseded' end as ends
     from takeable t
-    join hubferry.subscription_streams s using (stream_id)
-    join hubferry.contacts c using (contact_key)
-    cross join lateral (
+    left join hubferry.subscription_streams s on s.stream_id = t.stream_id
+    left join hubferry.contacts c on c.contact_key = coalesce(s.contact_key, t.contact_key)
+    left join lateral (
         select array(
             select c.contact_key
-            union select o.contact_key from hubferry.contacts o where o.email = c.email and o.erased_at is null and c.erased_at is null
+            union select o.contact_key from hubferry.contacts o
+            where o.email = coalesce(c.email, case when t.stream_id is null then t.payload ->> 'email' end) and o.erased_at is null
         ) as keys
-    ) as same_address
-    cross join lateral (
+    ) as same_address on c.contact_key is not null
+    left join lateral (
         select array(
             select unnest(same_address.keys)
             union
@@ -33,13 +40,13 @@ placed as materialized (
             from hubferry.contact_links l join hubferry.contact_links o using (portal_id, record_id)
             where l.portal_id = t.portal_id and l.contact_key = any (same_address.keys)
         ) as members
-    ) as sharing
+    ) as sharing on c.contact_key is not null
 ),
 -- In the order of the key, so that two claims wait for each other and never deadlock.
 locked as materialized (
     select l.portal_id, l.contact_key, l.lease_token is null or l.lease_expires_at < clock_timestamp() as is_free
     from hubferry.contact_links l
-    where (l.portal_id, l.contact_key) in (select p.portal_id, unnest(p.members) from placed p where not p.outdated)
+    where (l.portal_id, l.contact_key) in (select p.portal_id, unnest(p.members) from placed p where p.ends is null)
     order by l.portal_id, l.contact_key
     for update of l
 ),
@@ -51,7 +58,7 @@ leased as (
     -- Distinct before the time is added, which differs from row to row.
     from (
         select distinct p.portal_id, unnest(p.members) as member from placed p
-        where not p.outdated
+        where p.ends is null
           and not exists (select from busy k where k.portal_id = p.portal_id and k.contact_key = any (p.members))
     ) as m
     order by m.portal_id, m.member
@@ -61,8 +68,9 @@ leased as (
     returning l.portal_id, l.contact_key, l.record_id, l.keyed
 ),
 verdicts as (
-    select p.event_id, p.was, p.members,
-           case when p.outdated then 'superseded'
+    select p.event_id, p.was, p.contact_key, p.members,
+           case when p.ends is not null then p.ends
+                when p.contact_key is null then 'claimed'
                 when l.portal_id is null
                   or exists (select from busy k where k.portal_id = p.portal_id and k.contact_key = any (p.members))
                   -- A row that another claim made in this very moment is missing among those leased.
@@ -73,26 +81,30 @@ verdicts as (
 ),
 changed as (
     update hubferry.outbox_events e
-    set status = case v.outcome when 'claimed' then 'processing' when 'busy' then 'retry' else 'superseded' end,
+    set status = case v.outcome when 'claimed' then 'processing' when 'busy' then 'retry' else v.outcome end,
         lease_token = case v.outcome when 'claimed' then $2::uuid end,
         lease_expires_at = case v.outcome when 'claimed' then clock_timestamp() + $3::bigint * interval '1 ms' end,
         process_attempts = e.process_attempts + (v.was = 'processing')::integer,
+        crashes = e.crashes + (v.was = 'processing')::integer,
         next_attempt_at = case v.outcome when 'busy'
             then clock_timestamp() + ($4::bigint + random() * ($5::bigint - $4::bigint)) * interval '1 ms' else e.next_attempt_at end,
-        finished_at = case v.outcome when 'superseded' then clock_timestamp() end,
-        last_error_code = case v.outcome when 'busy' then 'contact_busy' when 'superseded' then 'newer_state_accepted' else e.last_error_code end,
+        finished_at = case when v.outcome in ('superseded', 'cancelled') then clock_timestamp() end,
+        payload = case v.outcome when 'cancelled' then e.payload - 'consent' else e.payload end,
+        last_error_code = case v.outcome when 'busy' then 'contact_busy' when 'superseded' then 'newer_state_accepted'
+                                         when 'cancelled' then 'contact_erased' else e.last_error_code end,
         last_error_summary = case v.outcome when 'busy' then 'another worker holds the contact'
-                                            when 'superseded' then null else e.last_error_summary end
+                                            when 'claimed' then e.last_error_summary end
     from verdicts v
     where e.event_id = v.event_id
-    returning e.event_id, v.outcome, v.members, e.process_attempts
+    returning e.event_id, v.outcome, v.contact_key, v.members, e.process_attempts
 )
 -- Everything the plan needs, in the same answer. An asked id without an outcome is known and needs nothing, or is not known.
 select a.event_id,
-       case when c.outcome is not null then c.outcome when e.event_id is null then 'unknown' else 'settled' end as outcome,
-       c.process_attempts, e.kind, e.lane, e.sequence, e.stream_id, e.payload, e.traceparent, e.created_at,
-       s.contact_key, k.email, k.properties, coalesce(l.record_id, place.record_id) as record_id, l.keyed,
-       coalesce(owner.contact_key, s.contact_key) as owner_key, coalesce(owner.email, k.email) as owner_email,
+       case when c.outcome is not null then c.outcome when e.event_id is null then 'unknown'
+            when e.status in ('publishing', 'queued') and e.crashes >= $6::integer then 'suspect' else 'settled' end as outcome,
+       c.process_attempts, e.crashes, e.kind, e.lane, e.sequence, e.stream_id, e.payload, e.traceparent, e.created_at,
+       c.contact_key, k.email, k.properties, coalesce(l.record_id, place.record_id) as record_id, l.record_id as own_record_id, l.keyed,
+       coalesce(owner.contact_key, c.contact_key) as owner_key, coalesce(owner.email, k.email) as owner_email,
        coalesce(owner.is_shared, false) as is_shared, c.members,
        p.portal_id, p.call_limit, p.call_window_ms, p.search_limit_per_second, p.subscription_write_mode, p.unique_property, p.api_version, p.mode,
        (extract(epoch from p.paused_until - clock_timestamp()) * 1000)::bigint as paused_for_ms,
@@ -100,11 +112,10 @@ select a.event_id,
 from asked a
 left join hubferry.outbox_events e using (event_id)
 left join changed c using (event_id)
-left join hubferry.subscription_streams s on s.stream_id = e.stream_id and c.outcome = 'claimed'
-left join hubferry.contacts k on k.contact_key = s.contact_key
-left join leased l on l.portal_id = e.portal_id and l.contact_key = s.contact_key
+left join hubferry.contacts k on k.contact_key = c.contact_key and c.outcome = 'claimed'
+left join leased l on l.portal_id = e.portal_id and l.contact_key = c.contact_key
 -- Where a contact is: its own record, else that of somebody with its address. Of all who are there, one owns the unique
--- property and the address: whom the application gave a key comes before whom we did, then the oldest.
+-- property and the address: whom the application gave a key comes before whom we did, then the oldest. An erased one owns nothing.
 left join lateral (
     select m.record_id
     from leased m join hubferry.contacts o using (contact_key)
@@ -115,8 +126,8 @@ left join lateral (
 left join lateral (
     select o.contact_key, o.email, count(*) over () > 1 as is_shared
     from leased m join hubferry.contacts o using (contact_key)
-    where cardinality(c.members) > 1 and m.portal_id = e.portal_id and m.contact_key = any (c.members)
-      and (m.contact_key = s.contact_key or m.record_id is null or m.record_id = coalesce(l.record_id, place.record_id))
+    where cardinality(c.members) > 1 and m.portal_id = e.portal_id and m.contact_key = any (c.members) and o.erased_at is null
+      and (m.contact_key = c.contact_key or m.record_id is null or m.record_id = coalesce(l.record_id, place.record_id))
     order by o.keyed_by_email, o.created_at, o.contact_key limit 1
 ) as owner on true
 left join hubferry.portals p on p.portal_id = e.portal_id

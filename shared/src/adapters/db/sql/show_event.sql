@@ -7,7 +7,7 @@ asked as (
 )
 select jsonb_build_object(
     'event_id', e.event_id, 'request_id', a.request_id, 'kind', e.kind, 'portal_id', e.portal_id, 'brand', e.brand, 'product', s.product,
-    'contact_key', s.contact_key, 'lane', e.lane, 'status', e.status, 'code', e.last_error_code, 'summary', e.last_error_summary,
+    'contact_key', coalesce(s.contact_key, e.contact_key), 'lane', e.lane, 'status', e.status, 'code', e.last_error_code, 'summary', e.last_error_summary,
     'publish_attempts', e.publish_attempts, 'process_attempts', e.process_attempts,
     'accepted_at', e.created_at, 'due_at', case when e.status in ('pending', 'retry') then e.next_attempt_at end,
     'queued_at', e.queued_at, 'lease_expires_at', e.lease_expires_at, 'finished_at', e.finished_at,

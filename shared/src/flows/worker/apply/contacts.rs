@@ -1,10 +1,13 @@
 //! Writes contacts' properties.
 
+use std::collections::{BTreeMap, HashMap};
+
 use futures::{StreamExt as _, stream};
 
-use crate::adapters::hubspot::{Call, ContactUpdate, ContactUpsert, Row};
-use crate::model::ids::RecordId;
-use crate::model::plan::{ROWS_PER_CALL, Upsert};
+use crate::adapters::hubspot::{Call, Class, ContactRecord, ContactUpdate, ContactUpsert, Row, UpsertedContact};
+use crate::model::ids::{ContactKey, RecordId};
+use crate::model::plan::{Flaw, ROWS_PER_CALL, Upsert};
+use crate::model::property_value::differs_from_echo;
 
 use super::super::calls::{Calls, NotCalled};
 use super::super::verdict::{Done, OperationResult};
@@ -13,6 +16,10 @@ use super::{CALLS_AT_ONCE, Results, not_called, rows_of};
 
 /// The property that every contact is found by.
 pub(super) const EMAIL: &str = "email";
+
+/// Times that a contact is written with fewer properties. HubSpot names all bad ones at once where it checks values, and one
+/// at a time where it checks names.
+const MOST_REDUCTIONS: u32 = 3;
 
 /// What a contact is found by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +45,34 @@ impl Contacts<'_> {
         stream::iter(chunks).buffer_unordered(CALLS_AT_ONCE).concat().await
     }
 
+    /// Writes them, and once more without the properties that HubSpot refused: a bad value is its property's fault, and not
+    /// that of the contact.
     async fn write_chunk(&self, by: By, chunk: &[Upsert]) -> Results {
+        let mut results = self.write_parts(by, chunk).await;
+        let mut flaws: HashMap<ContactKey, Vec<Flaw>> = HashMap::new();
+        let mut written = chunk.to_vec();
+        for _ in 0..MOST_REDUCTIONS {
+            let reduced = self.reduced(&written, &mut results, &mut flaws);
+            if reduced.is_empty() {
+                break;
+            }
+            match self.calls.reserve_more(1).await {
+                Ok(()) => results.extend(self.write_parts(by, &reduced).await),
+                Err(reason) => {
+                    results.extend(reduced.iter().map(|upsert| not_called(&upsert.operation, reason.clone())));
+                }
+            }
+            written = reduced;
+        }
+        for (operation, result) in &mut results {
+            if let OperationResult::Done(done) = result {
+                done.flaws.extend(flaws.remove(&operation.contact_key).unwrap_or_default());
+            }
+        }
+        results
+    }
+
+    async fn write_parts(&self, by: By, chunk: &[Upsert]) -> Results {
         let mut results = Results::new();
         let mut parts = Parts::of(self.calls, chunk, &mut results);
         while let Some(rows) = parts.next(self.calls, &mut results).await {
@@ -49,13 +83,16 @@ impl Contacts<'_> {
                     continue;
                 }
             };
-            if let Err(refusal) = &call.result {
-                let is_named = |upsert: &Upsert| {
-                    refusal.named.ids.contains(&id(upsert, by).to_lowercase())
-                        || refusal.named.trace_ids.contains(&upsert.operation.contact_key.0)
-                };
-                if parts.split(&rows, refusal, is_named, &mut results) {
-                    continue;
+            match &call.result {
+                Ok(_) => parts.accepted(),
+                Err(refusal) => {
+                    let is_named = |upsert: &Upsert| {
+                        refusal.named.ids.contains(&id(upsert, by).to_lowercase())
+                            || refusal.named.trace_ids.contains(&upsert.operation.contact_key.0)
+                    };
+                    if parts.split(&rows, refusal, is_named, &mut results) {
+                        continue;
+                    }
                 }
             }
             let answers = rows.iter().zip(rows_of(call, rows.len()));
@@ -64,35 +101,97 @@ impl Contacts<'_> {
         results
     }
 
+    /// Takes out of the results the contacts that were refused for properties they can do without, and returns them without
+    /// those. What a contact is found by is none of them.
+    fn reduced(
+        &self,
+        chunk: &[Upsert],
+        results: &mut Results,
+        flaws: &mut HashMap<ContactKey, Vec<Flaw>>,
+    ) -> Vec<Upsert> {
+        let upserts: HashMap<&ContactKey, &Upsert> =
+            chunk.iter().map(|upsert| (&upsert.operation.contact_key, upsert)).collect();
+        let mut reduced = Vec::new();
+        results.retain(|(operation, result)| {
+            let OperationResult::Refused(refusal) = result else { return true };
+            let Some(upsert) = upserts.get(&operation.contact_key) else { return true };
+            if !matches!(refusal.class, Class::Configuration | Class::RowInvalid) {
+                return true;
+            }
+            let is_bad = |name: &String| refusal.named.properties.contains(name) && !self.is_identity(name);
+            let (bad, good): (Vec<_>, Vec<_>) = upsert.properties.iter().partition(|(name, _)| is_bad(name));
+            if bad.is_empty() {
+                return true;
+            }
+            let of_contact = flaws.entry(operation.contact_key.clone()).or_default();
+            of_contact.extend(bad.iter().map(|(name, _)| Flaw::refused(name, refusal)));
+            let properties = good.into_iter().map(|(name, text)| (name.clone(), text.clone())).collect();
+            reduced.push(Upsert { properties, ..(*upsert).clone() });
+            false
+        });
+        reduced
+    }
+
+    fn is_identity(&self, property: &str) -> bool {
+        property == EMAIL || property == self.unique_property
+    }
+
     /// One call.
-    pub(super) async fn write(&self, by: By, rows: &[&Upsert]) -> Result<Call<Vec<Row<Option<RecordId>>>>, NotCalled> {
+    pub(super) async fn write(&self, by: By, rows: &[&Upsert]) -> Result<Call<Vec<Row<Written>>>, NotCalled> {
         let account = self.calls.account;
-        let record = |id: String| id.parse().ok().map(RecordId);
         if by == By::Record {
             let inputs: Vec<ContactUpdate> = rows.iter().map(|upsert| update(upsert)).collect();
             let call = self.calls.make(account.update_contacts(&inputs)).await?;
-            return Ok(call.map(|rows| rows.into_iter().map(|row| row.map(|it| record(it.record_id))).collect()));
+            let written = |it: ContactRecord| Written::new(&it.record_id, it.properties);
+            return Ok(call.map(|rows| rows.into_iter().map(|row| row.map(written)).collect()));
         }
         let id_property = if by == By::Key { self.unique_property } else { EMAIL };
         let inputs: Vec<ContactUpsert> = rows.iter().map(|upsert| input(upsert, by)).collect();
         let call = self.calls.make(account.upsert_contacts(id_property, &inputs)).await?;
-        Ok(call.map(|rows| rows.into_iter().map(|row| row.map(|it| record(it.record_id))).collect()))
+        let written = |it: UpsertedContact| Written::new(&it.record_id, it.properties);
+        Ok(call.map(|rows| rows.into_iter().map(|row| row.map(written)).collect()))
     }
 
     /// What a row's answer says. A guest that is no longer where it was a guest has no record that we know.
-    pub(super) fn result(&self, upsert: &Upsert, row: Row<(Option<RecordId>, Option<String>)>) -> OperationResult {
+    pub(super) fn result(&self, upsert: &Upsert, row: Row<(Written, Option<String>)>) -> OperationResult {
         let sets_key = upsert.properties.contains_key(self.unique_property);
         match row {
-            Row::Done((record_id, _)) if !sets_key && record_id != upsert.record_id => OperationResult::RecordMissing,
+            Row::Done((written, _)) if !sets_key && written.record_id != upsert.record_id => {
+                OperationResult::RecordMissing
+            }
             row => row
-                .map(|(record_id, correlation_id)| Done {
-                    record_id,
+                .map(|(written, correlation_id)| Done {
+                    record_id: written.record_id,
                     key: sets_key.then(|| upsert.owner.clone()),
                     correlation_id,
-                    remote_at: None,
+                    flaws: self.not_applied(upsert, &written),
+                    ..Done::default()
                 })
                 .into(),
         }
+    }
+
+    /// The properties of which the answer repeats another value. Of those that it does not repeat nothing is known.
+    fn not_applied(&self, upsert: &Upsert, written: &Written) -> Vec<Flaw> {
+        let differs = |(name, text): &(&String, &String)| {
+            let echoed = written.echoed.get(*name);
+            echoed.is_some_and(|echoed| differs_from_echo(upsert.kinds.get(*name).copied(), text, echoed.as_deref()))
+        };
+        let ours = upsert.properties.iter().filter(|(name, _)| !self.is_identity(name));
+        ours.filter(differs).map(|(name, _)| Flaw::not_applied(name)).collect()
+    }
+}
+
+/// A contact as HubSpot's answer shows it.
+#[derive(Clone)]
+pub(super) struct Written {
+    record_id: Option<RecordId>,
+    echoed: BTreeMap<String, Option<String>>,
+}
+
+impl Written {
+    fn new(record_id: &str, echoed: BTreeMap<String, Option<String>>) -> Self {
+        Self { record_id: record_id.parse().ok().map(RecordId), echoed }
     }
 }
 

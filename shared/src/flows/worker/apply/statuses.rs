@@ -53,10 +53,10 @@ async fn read_chunk(calls: &Calls<'_>, mode: WriteMode, unit: Option<i64>, chunk
                 continue;
             }
         };
-        if let Err(refusal) = &call.result
-            && parts.split(&rows, refusal, |change| is_named(change, refusal), &mut given_up)
-        {
-            continue;
+        match &call.result {
+            Ok(_) => parts.accepted(),
+            Err(refusal) if parts.split(&rows, refusal, |change| is_named(change, refusal), &mut given_up) => continue,
+            Err(_) => {}
         }
         statuses.extend(emails.iter().zip(rows_of(call, rows.len())).map(|(email, row)| {
             let read = match row {
@@ -98,14 +98,16 @@ async fn write_chunk(calls: &Calls<'_>, mode: WriteMode, chunk: &[&StatusChange]
                 continue;
             }
         };
-        if let Err(refusal) = &call.result {
-            let is_split = match refusal.code.as_str() {
-                TYPE_UNKNOWN => parts.split_by(&rows, |change| change.subscription_type),
-                _ => parts.split(&rows, refusal, |change| is_named(change, refusal), &mut results),
-            };
-            if is_split {
-                continue;
+        let is_split = match &call.result {
+            Ok(_) => {
+                parts.accepted();
+                false
             }
+            Err(refusal) if refusal.code == TYPE_UNKNOWN => parts.split_by(&rows, |change| change.subscription_type),
+            Err(refusal) => parts.split(&rows, refusal, |change| is_named(change, refusal), &mut results),
+        };
+        if is_split {
+            continue;
         }
         let written = rows.iter().zip(rows_of(call, rows.len()));
         results.extend(written.map(|(change, row)| (change.operation.clone(), result_of(change, row))));

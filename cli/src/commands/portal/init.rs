@@ -1,4 +1,4 @@
-//! `hubferry portal`
+//! `hubferry portal init`
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use hubferry::model::property_value::PropertyType;
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 
-use super::CONNECTIONS;
-use crate::arguments::{PortalCommand, PortalInitArgs};
+use super::super::CONNECTIONS;
+use crate::arguments::PortalInitArgs;
 use crate::end::{End, Misuse};
 use crate::output;
 
@@ -28,14 +28,8 @@ const GROUP: &str = "hubferry";
 /// Longest wait for a call's turn: a window that is full now is free by then.
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 
-pub(crate) async fn run(command: PortalCommand, environment: Environment, json: bool) -> anyhow::Result<End> {
-    match command {
-        PortalCommand::Init(args) => init(args, environment, json).await,
-    }
-}
-
 /// HubSpot first: a portal that is registered here has all that its first event needs.
-async fn init(args: PortalInitArgs, mut environment: Environment, json: bool) -> anyhow::Result<End> {
+pub(super) async fn init(args: PortalInitArgs, mut environment: Environment, json: bool) -> anyhow::Result<End> {
     let all = environment.clone();
     let database_url = environment.database_url();
     // Read here too, so that everything that is missing is named at once.
@@ -160,14 +154,14 @@ fn refused(what: &str, refusal: &Refusal) -> anyhow::Error {
 }
 
 /// Pays for calls: these count in the portal's window like everybody's.
-struct Till {
-    budget: Budget,
-    bucket: Bucket,
+pub(crate) struct Till {
+    pub(crate) budget: Budget,
+    pub(crate) bucket: Bucket,
 }
 
 impl Till {
     /// Makes the call in its turn, and settles it.
-    async fn pay<T>(&self, call: impl Future<Output = Call<T>>) -> anyhow::Result<Result<T, Refusal>> {
+    pub(crate) async fn pay<T>(&self, call: impl Future<Output = Call<T>>) -> anyhow::Result<Result<T, Refusal>> {
         let answer = self.budget.reserve(&self.bucket, Lane::Interactive, 1, CALL_TIME_LIMIT, LONGEST_WAIT).await;
         let reservation =
             match answer.context("no call to HubSpot without Redis, which holds the portal's call budget")? {

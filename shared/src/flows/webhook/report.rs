@@ -1,0 +1,43 @@
+//! One line a delivery, without anything that it holds.
+
+use std::sync::atomic::Ordering;
+
+use super::{Answer, Webhook};
+use crate::model::notification::UnreadableBody;
+
+/// Refused deliveries in a row at which a person is warned: by then it is not somebody knocking once.
+const WARN_AT: [u64; 3] = [1, 5, 20];
+
+impl Webhook {
+    /// Logs what became of it, without what it holds, and counts what was refused in a row.
+    pub(super) fn report(&self, answer: &Answer) {
+        match answer {
+            Answer::Stored { delivery_id, stored, unreadable } => {
+                self.refused_in_a_row.store(0, Ordering::Relaxed);
+                tracing::info!(
+                    delivery.id = %delivery_id,
+                    received = stored.received,
+                    quarantined = stored.quarantined,
+                    repeated = stored.repeated,
+                    unreadable = unreadable.map(UnreadableBody::code),
+                    "A delivery was stored."
+                );
+            }
+            Answer::Empty => {
+                self.refused_in_a_row.store(0, Ordering::Relaxed);
+                tracing::info!("A delivery held nothing.");
+            }
+            Answer::Refused(error) => {
+                let refused = self.refused_in_a_row.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+                if WARN_AT.contains(&refused) {
+                    tracing::warn!(reason = error.code(), error = %error, refused, "Deliveries do not verify.");
+                } else {
+                    tracing::info!(reason = error.code(), refused, "A delivery did not verify.");
+                }
+            }
+            Answer::TooLarge | Answer::NotFound | Answer::MethodNotAllowed | Answer::Unavailable => {
+                tracing::info!(status = answer.status().as_u16(), "A request was not taken.");
+            }
+        }
+    }
+}
