@@ -12,16 +12,27 @@ NAME ?=
 # How many crash tests `make chaos` runs.
 SEEDS ?= 10
 
+# How long `make fuzz` runs each target.
+SECONDS := 60
+FUZZ_TARGETS := notifications signatures
+
 SERVERS := infra/local/servers.sh
 TEST_FOLDER := .local/test
 CHAOS_FOLDER := .local/chaos
 TEST_PYTHON := target/test-python
 # An independent implementation of SQS, which the emulator is compared with.
 TEST_PYTHON_PACKAGES := boto3==1.43.11 'moto[server]==5.2.1'
+# Linters of template.yaml and infra/.
+TEMPLATE_PYTHON := target/template-python
+TEMPLATE_PYTHON_PACKAGES := aws-sam-cli==1.170.0 cfn-lint==1.58.0 checkov==3.2.459
+TEST_NODE := target/test-node
+# HubSpot's own library, which signatures are compared with. The newest that Node 18 runs.
+TEST_NODE_PACKAGE := @hubspot/api-client@13.5.0
 
 export HUBFERRY_TEST_PYTHON := $(CURDIR)/$(TEST_PYTHON)/bin/python
+export HUBFERRY_TEST_NODE_MODULES := $(CURDIR)/$(TEST_NODE)/node_modules
 
-.PHONY: help run servers servers-stop install install-test test test-one chaos chaos-program servers-test servers-test-stop lint fmt-check clippy fmt clean-local
+.PHONY: help run servers servers-stop install install-test test test-one chaos chaos-program fuzz webhook-load servers-test servers-test-stop lint lint-templates fmt-check clippy fmt clean-local
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -36,7 +47,7 @@ servers: install ## Start PostgreSQL and Redis in .local and leave them running;
 servers-stop: ## Stop the servers of .local
 	@$(SERVERS) stop .local
 
-test: lint $(TEST_PYTHON)/ready | install-test ## Everything that has to pass: formatting, clippy, all tests
+test: lint $(TEST_PYTHON)/ready $(TEST_NODE)/ready | install-test ## Everything that has to pass: formatting, clippy, all tests
 	@infra/local/test.sh
 
 test-one: servers-test ## One integration test, quickly: NAME="part of its path"; its servers keep running
@@ -49,6 +60,19 @@ chaos: install chaos-program ## Crash tests: kill and stop the stack at random, 
 chaos-program:
 	@cargo build --locked --package hubferry-chaos --features failpoints
 
+fuzz: ## Random input for what reads webhooks, each target for SECONDS=60; see docs/FUZZING.md
+	@command -v cargo-fuzz >/dev/null || { echo "cargo-fuzz is missing; please install it: cargo install cargo-fuzz"; exit 1; }
+	@cp Cargo.lock fuzz/Cargo.lock
+	@for target in $(FUZZ_TARGETS); do \
+	    mkdir -p fuzz/found/$$target; \
+	    cargo fuzz run --sanitizer none --target-dir target/fuzz $$target fuzz/found/$$target fuzz/corpus/$$target -- \
+	        -max_total_time=$(SECONDS) -max_len=65536 -timeout=10 -print_final_stats=1; \
+	done
+
+webhook-load: servers-test ## Measure an import of 50,000 contacts whose notifications come in, beside plain INSERTs
+	@set -a; source $(TEST_FOLDER)/stack.env; set +a; \
+	cargo test --release --locked --package hubferry-tests --test it -- --ignored --nocapture webhook::load
+
 servers-test: ## Start the servers that `make test-one` uses
 	@$(SERVERS) start $(TEST_FOLDER) --test
 
@@ -56,6 +80,11 @@ servers-test-stop: ## Stop them
 	@$(SERVERS) stop $(TEST_FOLDER)
 
 lint: fmt-check clippy ## Formatting and clippy, warnings being errors
+
+lint-templates: $(TEMPLATE_PYTHON)/ready ## cfn-lint, sam validate and checkov over template.yaml and infra/
+	@$(TEMPLATE_PYTHON)/bin/cfn-lint template.yaml infra/*.yaml
+	@SAM_CLI_TELEMETRY=0 $(TEMPLATE_PYTHON)/bin/sam validate --lint --template template.yaml
+	@$(TEMPLATE_PYTHON)/bin/checkov --quiet --compact --skip-download --framework cloudformation --file template.yaml infra/*.yaml
 
 fmt-check:
 	@cargo fmt --all --check
@@ -84,3 +113,13 @@ $(TEST_PYTHON)/ready: Makefile | install-test
 	@python3 -m venv --clear $(TEST_PYTHON)
 	@$(TEST_PYTHON)/bin/pip install --quiet --disable-pip-version-check $(TEST_PYTHON_PACKAGES)
 	@touch $@
+
+$(TEMPLATE_PYTHON)/ready: Makefile
+	@echo "making a Python environment in $(TEMPLATE_PYTHON)"
+	@python3 -m venv --clear $(TEMPLATE_PYTHON)
+	@$(TEMPLATE_PYTHON)/bin/pip install --quiet --disable-pip-version-check $(TEMPLATE_PYTHON_PACKAGES)
+	@touch $@
+
+# Remakes itself until it is there: where Node is missing, the tests that need it say that they are left out.
+$(TEST_NODE)/ready: Makefile infra/local/node-client.sh
+	@infra/local/node-client.sh $(TEST_NODE) $(TEST_NODE_PACKAGE)

@@ -3,6 +3,7 @@
 mod contacts;
 mod events;
 mod portal;
+mod rules;
 mod webhooks;
 
 use std::path::PathBuf;
@@ -17,7 +18,8 @@ pub(crate) use events::{
     CancelArgs, DEAD, ENDED, EventsCommand, FilterArgs, ListArgs, ReplayArgs, UNFINISHED, event_ids,
 };
 pub(crate) use portal::{PortalCommand, PortalInitArgs, PortalPauseArgs};
-pub(crate) use webhooks::{VerifyArgs, WebhooksCommand};
+pub(crate) use rules::{RulesCommand, RulesTestArgs};
+pub(crate) use webhooks::{VerifyArgs, WebhooksCommand, WebhooksListArgs, WebhooksReplayArgs};
 
 /// Rows in a call of the database's door, which takes no more.
 const MOST_ROWS: i64 = 500;
@@ -84,6 +86,9 @@ pub(crate) enum Command {
     /// What a product means in HubSpot
     #[command(subcommand)]
     Mapping(MappingCommand),
+    /// What follows from changes in HubSpot
+    #[command(subcommand)]
+    Rules(RulesCommand),
     /// HubSpot's webhooks
     #[command(subcommand)]
     Webhooks(WebhooksCommand),

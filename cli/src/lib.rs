@@ -42,7 +42,8 @@ async fn run(arguments: Arguments) -> anyhow::Result<End> {
         Command::Contacts(command) => commands::contacts::run(command, environment, json).await,
         Command::Portal(command) => commands::portal::run(command, environment, json).await,
         Command::Mapping(command) => commands::mapping::run(command, environment, json).await,
-        Command::Webhooks(command) => commands::webhooks::run(command, environment, json),
+        Command::Rules(command) => commands::rules::run(command, environment, json).await,
+        Command::Webhooks(command) => commands::webhooks::run(command, environment, json).await,
         Command::Token(command) => commands::token::run(command, environment, json).await,
     }
 }

@@ -24,6 +24,11 @@ const VERSION_VARIABLES: [(&str, Family); 5] = [
     ("HUBFERRY_HUBSPOT_VERSION_ACCOUNT_INFO", Family::AccountInfo),
 ];
 
+/// Variables that name the queues.
+const INTERACTIVE_URL: &str = "HUBFERRY_QUEUE_INTERACTIVE_URL";
+const BULK_URL: &str = "HUBFERRY_QUEUE_BULK_URL";
+const INBOUND_URL: &str = "HUBFERRY_QUEUE_INBOUND_URL";
+
 /// Variables, and what was wrong with those that were read so far.
 #[derive(Clone, Default)]
 pub struct Environment {
@@ -123,9 +128,19 @@ impl Environment {
     /// The queues.
     pub fn queue_urls(&mut self) -> QueueUrls {
         QueueUrls {
-            interactive: self.required("HUBFERRY_QUEUE_INTERACTIVE_URL", "the SQS queue for visitors who wait"),
-            bulk: self.required("HUBFERRY_QUEUE_BULK_URL", "the SQS queue for imports"),
+            interactive: self.required(INTERACTIVE_URL, "the SQS queue for visitors who wait"),
+            bulk: self.required(BULK_URL, "the SQS queue for imports"),
+            inbound: self.required(INBOUND_URL, "the SQS queue for what webhooks report"),
         }
+    }
+
+    /// The queues, for those who only look at them; `None` unless all are named.
+    pub fn known_queue_urls(&self) -> Option<QueueUrls> {
+        Some(QueueUrls {
+            interactive: self.optional(INTERACTIVE_URL)?,
+            bulk: self.optional(BULK_URL)?,
+            inbound: self.optional(INBOUND_URL)?,
+        })
     }
 
     /// The keys that seal and open envelopes.

@@ -106,10 +106,19 @@ pub fn worker(mut environment: Environment) -> anyhow::Result<Worker> {
 }
 
 /// The reconciler, from the environment.
-pub fn reconciler(mut environment: Environment) -> anyhow::Result<Reconciler> {
+pub async fn reconciler(environment: Environment) -> anyhow::Result<Reconciler> {
+    let queues = match environment.known_queue_urls() {
+        Some(urls) => Some(Sqs::new(urls).await),
+        None => None,
+    };
+    reconciler_with(environment, queues)
+}
+
+/// The reconciler with queues that were reached some other way.
+pub fn reconciler_with(mut environment: Environment, queues: Option<Sqs>) -> anyhow::Result<Reconciler> {
     let database = environment.database_url();
     environment.finish()?;
-    Ok(Reconciler { db: Db::new(&database, ONE_CONNECTION)?, queued_too_long: QUEUED_TOO_LONG })
+    Ok(Reconciler { db: Db::new(&database, ONE_CONNECTION)?, queues, queued_too_long: QUEUED_TOO_LONG })
 }
 
 /// When an invocation ends, by this process's monotonic clock.

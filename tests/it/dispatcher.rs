@@ -44,7 +44,11 @@ async fn while_sqs_is_away_everything_waits_and_nothing_is_charged() {
     let world = World::new().await;
     world.accept(people(30)).await;
     let mut dispatcher = world.dispatcher.clone();
-    let nowhere = QueueUrls { interactive: "http://127.0.0.1:1/0/i".into(), bulk: "http://127.0.0.1:1/0/b".into() };
+    let nowhere = QueueUrls {
+        interactive: "http://127.0.0.1:1/0/i".into(),
+        bulk: "http://127.0.0.1:1/0/b".into(),
+        inbound: "http://127.0.0.1:1/0/w".into(),
+    };
     dispatcher.sqs = Sqs::with_client(sqs_emulator::client_for("http://127.0.0.1:1"), nowhere);
     let summary = dispatcher.run_once().await.unwrap();
 

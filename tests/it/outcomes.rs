@@ -200,7 +200,7 @@ impl Scene {
         let mut texts: Vec<String> =
             connection.query(sql, &[]).await.unwrap().iter().map(|row| row.get::<_, String>(0)).collect();
         texts.extend(self.freeze().await.map(|freeze| freeze.reason));
-        for queue in ["interactive", "bulk"] {
+        for queue in ["interactive", "bulk", "inbound"] {
             texts.extend(self.world.queues.history(queue).iter().map(|message| format!("{message:?}")));
         }
         for text in texts {

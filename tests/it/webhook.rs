@@ -1,8 +1,15 @@
 //! HubSpot's webhooks, as HubSpot sends them: through the function's own handler, into a real database.
 
+mod bent;
 mod command;
+mod corpus;
+mod lanes;
+mod load;
 mod local;
+mod node_client;
 mod outage;
+mod pruning;
+mod stopped;
 mod storing;
 mod unusual;
 mod verifying;

@@ -30,6 +30,9 @@ const SIGNING_KEY: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 /// A message that came so often without being acknowledged is a dead letter.
 pub(crate) const MOST_RECEIVES: u32 = 5;
 
+/// Deliveries of one invocation.
+const INBOUND_BATCH: usize = 50;
+
 /// Rounds after which a test that does not come to rest fails.
 const MOST_ROUNDS: u32 = 200;
 
@@ -72,7 +75,7 @@ pub(crate) struct World {
     pub(crate) queues: SqsEmulator,
     pub(crate) portal: PortalId,
     pub(crate) database: TestDatabase,
-    pub(crate) mappings: [EventSourceMapping; 2],
+    pub(crate) mappings: [EventSourceMapping; 3],
 }
 
 impl World {
@@ -92,7 +95,8 @@ impl World {
         let client = HubSpot::new(HubSpotConfig::new(hubspot.base_url().parse().unwrap())).unwrap();
         let keys = SigningKeys { current: SigningKey::parse(SIGNING_KEY).unwrap(), next: None };
         let tokens = HubSpotTokens { default: "simulator-token".into(), by_portal: [].into() };
-        let mappings = [(&urls.interactive, 10), (&urls.bulk, config.bulk_batch)].map(|(url, batch_size)| {
+        let batches = [(&urls.interactive, 10), (&urls.bulk, config.bulk_batch), (&urls.inbound, INBOUND_BATCH)];
+        let mappings = batches.map(|(url, batch_size)| {
             let mut mapping = EventSourceMapping::new(url.clone());
             mapping.batch_size = batch_size;
             mapping.batching_window = Duration::from_secs(u64::from(batch_size > 10));
@@ -100,13 +104,9 @@ impl World {
             mapping.function_timeout = INVOCATION_TIME;
             mapping
         });
+        let sqs = Sqs::with_client(queues.client(), urls);
         let world = Self {
-            dispatcher: Dispatcher {
-                db: db.clone(),
-                sqs: Sqs::with_client(queues.client(), urls),
-                keys: keys.clone(),
-                pace: Pace::default(),
-            },
+            dispatcher: Dispatcher { db: db.clone(), sqs: sqs.clone(), keys: keys.clone(), pace: Pace::default() },
             worker: Worker {
                 db: db.clone(),
                 budget: Budget::connect(&redis_url()).unwrap(),
@@ -114,7 +114,7 @@ impl World {
                 tokens,
                 keys,
             },
-            reconciler: Reconciler { db: db.clone(), queued_too_long: Duration::from_mins(5) },
+            reconciler: Reconciler { db: db.clone(), queues: Some(sqs), queued_too_long: Duration::from_mins(5) },
             db,
             hubspot,
             queues,
@@ -308,7 +308,7 @@ fn create_queues(queues: &SqsEmulator) -> QueueUrls {
         let settings = QueueSettings::new(name).dead_letter(format!("{name}-dead-letters"), MOST_RECEIVES);
         queues.create_queue(settings).unwrap()
     };
-    QueueUrls { interactive: url("interactive"), bulk: url("bulk") }
+    QueueUrls { interactive: url("interactive"), bulk: url("bulk"), inbound: url("inbound") }
 }
 
 fn add(total: &mut WorkerSummary, more: &WorkerSummary) {

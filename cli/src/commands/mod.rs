@@ -6,6 +6,7 @@ pub(crate) mod import;
 pub(crate) mod mapping;
 pub(crate) mod migrate;
 pub(crate) mod portal;
+pub(crate) mod rules;
 pub(crate) mod status;
 pub(crate) mod token;
 pub(crate) mod webhooks;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table, presets};
 use hubferry::adapters::db::{self, Db, DbFailure, PortalStatus};
+use hubferry::adapters::sqs::{DeadLetterQueue, Sqs};
 use hubferry::config::Environment;
 use serde_json::{Value, json};
 use tokio::time::MissedTickBehavior;
@@ -16,6 +17,9 @@ use crate::output;
 
 /// Time between two looks: often enough to watch an import, and no load on the database.
 const WATCH_PAUSE: Duration = Duration::from_secs(2);
+
+/// What is not said by then about dead letters is not waited for.
+const QUEUES_PATIENCE: Duration = Duration::from_secs(4);
 
 /// Columns before the first number: portal, name and mode.
 const TEXT_COLUMNS: usize = 3;
@@ -37,20 +41,46 @@ const HEADERS: [&str; 13] = [
     "paused",
 ];
 
+/// What is looked at.
+struct Sources {
+    db: Db,
+    /// `None`: nobody said where the queues are.
+    queues: Option<Sqs>,
+}
+
+/// What was found.
+struct Status {
+    portals: Vec<PortalStatus>,
+    dead_letters: DeadLetters,
+}
+
+/// What is known of the dead-letter queues.
+enum DeadLetters {
+    /// Nobody said where the queues are.
+    NotLookedAt,
+    /// SQS did not answer in time.
+    Unanswered,
+    Found(Vec<DeadLetterQueue>),
+}
+
 pub(crate) async fn run(args: StatusArgs, environment: Environment, json: bool) -> anyhow::Result<End> {
-    let db = database(environment)?;
+    let queues = match environment.known_queue_urls() {
+        Some(urls) => Some(Sqs::new(urls).await),
+        None => None,
+    };
+    let sources = Sources { db: database(environment)?, queues };
     if args.watch {
-        watch(&db, json).await?;
+        watch(&sources, json).await?;
     } else {
-        let portals = look(&db).await?;
-        output::result(json, &value(&portals), &text(&portals));
+        let status = look(&sources).await?;
+        output::result(json, &value(&status), &text(&status));
     }
     Ok(End::Done)
 }
 
 /// Shows it until Ctrl-C, or until nobody reads it. A database that is away for a while ends nothing: that is when somebody
 /// watches.
-async fn watch(db: &Db, json: bool) -> anyhow::Result<()> {
+async fn watch(sources: &Sources, json: bool) -> anyhow::Result<()> {
     let clears = !json && std::io::stdout().is_terminal();
     let mut looks = tokio::time::interval(WATCH_PAUSE);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -59,27 +89,62 @@ async fn watch(db: &Db, json: bool) -> anyhow::Result<()> {
             stopped = tokio::signal::ctrl_c() => return Ok(stopped?),
             _ = looks.tick() => {}
         }
-        let found = look(db).await;
+        let found = look(sources).await;
         if clears {
             output::clear_screen();
         }
         match found {
-            Ok(portals) if !output::one_of_many(json, &value(&portals), &text(&portals)) => return Ok(()),
+            Ok(status) if !output::one_of_many(json, &value(&status), &text(&status)) => return Ok(()),
             Ok(_) => {}
             Err(error) => output::failure(&error.into()),
         }
     }
 }
 
-async fn look(db: &Db) -> Result<Vec<PortalStatus>, DbFailure> {
-    db::status_counts(&*db.connection().await?).await
+async fn look(sources: &Sources) -> Result<Status, DbFailure> {
+    let portals = async { db::status_counts(&*sources.db.connection().await?).await };
+    let (portals, dead_letters) = tokio::join!(portals, dead_letters(sources.queues.as_ref()));
+    Ok(Status { portals: portals?, dead_letters })
 }
 
-fn value(portals: &[PortalStatus]) -> Value {
-    json!({"portals": portals})
+async fn dead_letters(queues: Option<&Sqs>) -> DeadLetters {
+    let Some(queues) = queues else { return DeadLetters::NotLookedAt };
+    tokio::time::timeout(QUEUES_PATIENCE, queues.dead_letters())
+        .await
+        .map_or(DeadLetters::Unanswered, DeadLetters::Found)
 }
 
-fn text(portals: &[PortalStatus]) -> String {
+fn value(status: &Status) -> Value {
+    let dead_letters = match &status.dead_letters {
+        DeadLetters::Found(queues) => json!(queues),
+        DeadLetters::NotLookedAt | DeadLetters::Unanswered => Value::Null,
+    };
+    json!({"portals": status.portals, "dead_letters": dead_letters})
+}
+
+fn text(status: &Status) -> String {
+    format!("{}\n{}", portals_text(&status.portals), dead_letters_text(&status.dead_letters))
+}
+
+fn dead_letters_text(dead_letters: &DeadLetters) -> String {
+    let queues = match dead_letters {
+        DeadLetters::Found(queues) => queues,
+        DeadLetters::NotLookedAt => {
+            return "dead letters: not looked at, since not all of HUBFERRY_QUEUE_INTERACTIVE_URL, HUBFERRY_QUEUE_BULK_URL and \
+                    HUBFERRY_QUEUE_INBOUND_URL are set"
+                .into();
+        }
+        DeadLetters::Unanswered => return "dead letters: SQS did not answer".into(),
+    };
+    let counts = queues.iter().map(|found| match (&found.queue, found.messages) {
+        (Some(queue), Some(messages)) => format!("{messages} in {queue}"),
+        (Some(queue), None) => format!("unknown in {queue}"),
+        (None, _) => format!("no dead-letter queue is known of {}", found.source),
+    });
+    format!("dead letters: {}", counts.collect::<Vec<_>>().join(", "))
+}
+
+fn portals_text(portals: &[PortalStatus]) -> String {
     if portals.is_empty() {
         return "there are no portals yet: run `hubferry portal init PORTAL_ID`".into();
     }

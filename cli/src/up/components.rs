@@ -26,13 +26,18 @@ const AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// Messages in one invocation, by lane.
 const INTERACTIVE_BATCH: usize = 10;
 const BULK_BATCH: usize = 500;
+/// Deliveries of up to a hundred notifications each.
+const INBOUND_BATCH: usize = 50;
 
-/// How long a bulk batch is collected.
+/// How long a bulk batch is collected, and one of deliveries: nobody waits for either.
 const BULK_WINDOW: Duration = Duration::from_secs(1);
+const INBOUND_WINDOW: Duration = Duration::from_secs(1);
 
 /// Invocations at once, by lane.
 const INTERACTIVE_CONCURRENCY: usize = 4;
 const BULK_CONCURRENCY: usize = 4;
+/// Batches of one portal meet at the same records, so more would wait for each other.
+const INBOUND_CONCURRENCY: usize = 2;
 
 /// A part of the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -83,7 +88,7 @@ pub(super) async fn start(
             }
             Component::Worker => start_worker(&mut running, place, args, stop)?,
             Component::Reconciler => {
-                let reconciler = startup::reconciler(place.environment.clone())?;
+                let reconciler = startup::reconciler_with(place.environment.clone(), Some(super::sqs(args)))?;
                 running.spawn(reconcile(reconciler, stop.clone()));
             }
             // Servers, not functions: they were started before, since the functions need them.
@@ -100,7 +105,7 @@ pub(super) async fn start(
     Ok(running)
 }
 
-/// Two event source mappings onto one function, as in production.
+/// Three event source mappings onto one function, as in production.
 fn start_worker(
     running: &mut JoinSet<anyhow::Result<()>>,
     place: &Place,
@@ -119,7 +124,13 @@ fn start_worker(
         maximum_concurrency: BULK_CONCURRENCY,
         ..mapping(urls.bulk)
     };
-    for mapping in [interactive, bulk] {
+    let inbound = EventSourceMapping {
+        batch_size: INBOUND_BATCH,
+        batching_window: INBOUND_WINDOW,
+        maximum_concurrency: INBOUND_CONCURRENCY,
+        ..mapping(urls.inbound)
+    };
+    for mapping in [interactive, bulk, inbound] {
         let worker = super::worker(place)?;
         let handler = move |event, invocation: event_source::Invocation| {
             let worker = worker.clone();
@@ -188,6 +199,7 @@ async fn reconcile(reconciler: Reconciler, stop: Stop) -> anyhow::Result<()> {
             Ok(summary) => tracing::info!(
                 rescued = summary.rescued_publishing + summary.rescued_processing,
                 republished = summary.republished,
+                dead_letters = summary.dead_letters,
                 "A reconciler run ended."
             ),
             Err(error) => tracing::error!(error = format!("{error:#}"), "A reconciler run failed."),

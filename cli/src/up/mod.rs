@@ -125,7 +125,7 @@ async fn start_queues(args: &UpArgs, database: &secrecy::SecretString) -> anyhow
     let emulator = SqsEmulator::start(args.queues)
         .await
         .with_context(|| format!("the SQS emulator can't listen on {}: choose another with --queues", args.queues))?;
-    for name in ["hubferry-interactive", "hubferry-bulk"] {
+    for name in ["hubferry-interactive", "hubferry-bulk", "hubferry-inbound"] {
         let dead_letters = format!("{name}-dead-letters");
         emulator.create_queue(QueueSettings::new(&dead_letters))?;
         emulator.create_queue(
@@ -141,7 +141,7 @@ async fn start_queues(args: &UpArgs, database: &secrecy::SecretString) -> anyhow
 /// The queues, wherever the emulator runs.
 fn queue_urls(args: &UpArgs) -> QueueUrls {
     let url = |name: &str| format!("http://{}/000000000000/{name}", args.queues);
-    QueueUrls { interactive: url("hubferry-interactive"), bulk: url("hubferry-bulk") }
+    QueueUrls { interactive: url("hubferry-interactive"), bulk: url("hubferry-bulk"), inbound: url("hubferry-inbound") }
 }
 
 fn sqs(args: &UpArgs) -> Sqs {

@@ -45,6 +45,7 @@ impl Place {
         let urls = super::queue_urls(args);
         defaults.push(("HUBFERRY_QUEUE_INTERACTIVE_URL".into(), urls.interactive));
         defaults.push(("HUBFERRY_QUEUE_BULK_URL".into(), urls.bulk));
+        defaults.push(("HUBFERRY_QUEUE_INBOUND_URL".into(), urls.inbound));
         if simulated {
             defaults.push(("HUBFERRY_HUBSPOT_URL".into(), format!("http://{}", args.simulator)));
             defaults.push(("HUBFERRY_HUBSPOT_TOKEN".into(), demo::HUBSPOT_TOKEN.into()));

@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     startup::lambda();
-    let reconciler = &startup::reconciler(Environment::read())?;
+    let reconciler = &startup::reconciler(Environment::read()).await?;
     let handler = service_fn(async move |event: LambdaEvent<IgnoredAny>| {
         let run = reconciler.run(startup::deadline(&event.context)).await;
         let summary = run.map_err(|error| startup::diagnostic("ReconcilerFailed", &error))?;

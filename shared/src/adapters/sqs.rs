@@ -1,5 +1,8 @@
 //! Amazon SQS, for the one thing we send: sealed envelopes.
 
+mod dead_letters;
+
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_config::BehaviorVersion;
@@ -8,6 +11,8 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::operation::send_message_batch::SendMessageBatchOutput;
 use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
 use futures::{StreamExt as _, stream};
+
+pub use dead_letters::DeadLetterQueue;
 
 use crate::model::envelope::Sealed;
 use crate::model::ids::EventId;
@@ -30,6 +35,19 @@ pub struct QueueUrls {
     pub interactive: String,
     /// For imports and comparisons.
     pub bulk: String,
+    /// For what HubSpot's webhooks report.
+    pub inbound: String,
+}
+
+impl QueueUrls {
+    /// The queue of a lane. Effects have none yet and are not published; one that came here would be a visitor's.
+    fn of(&self, lane: EventLane) -> &str {
+        match lane {
+            EventLane::Interactive | EventLane::Effects => &self.interactive,
+            EventLane::Bulk => &self.bulk,
+            EventLane::Inbound => &self.inbound,
+        }
+    }
 }
 
 /// An envelope on its way to a queue.
@@ -88,10 +106,12 @@ impl Sqs {
 
     /// Sends envelopes, ten a request and several requests at once. One outcome an envelope, in no particular order.
     pub async fn send(&self, envelopes: Vec<OutgoingEnvelope>) -> Vec<(EventId, SendOutcome)> {
-        let (interactive, bulk): (Vec<_>, Vec<_>) =
-            envelopes.into_iter().partition(|envelope| envelope.lane != EventLane::Bulk);
+        let mut by_queue: BTreeMap<&str, Vec<OutgoingEnvelope>> = BTreeMap::new();
+        for envelope in envelopes {
+            by_queue.entry(self.urls.of(envelope.lane)).or_default().push(envelope);
+        }
         let mut requests = Vec::new();
-        for (url, envelopes) in [(&self.urls.interactive, interactive), (&self.urls.bulk, bulk)] {
+        for (url, envelopes) in by_queue {
             requests.extend(chunks(envelopes).into_iter().map(|chunk| self.send_request(url, chunk)));
         }
         stream::iter(requests).buffer_unordered(REQUESTS_AT_ONCE).concat().await

@@ -4,6 +4,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 use serde_json::Value;
+use uuid::Uuid;
 
 use super::ids::{ContactKey, EventId, PortalId, RecordId};
 use super::subscription::EventLane;
@@ -11,6 +12,10 @@ use super::subscription::EventLane;
 /// The kind of event that erases a contact in one portal. Its payload holds the address that the contact had:
 /// `{"email": "…"}`; it is empty once HubSpot has been told.
 pub const ERASE_KIND: &str = "contact.erase.v1";
+
+/// The kind of event that applies what a delivery of HubSpot's webhooks says about one portal. Its payload names the
+/// delivery: `{"delivery_id": "…", "portal_id": …}`.
+pub const DELIVERY_KIND: &str = "webhook.delivery.v1";
 
 /// An event of no stream that this worker holds. What its payload means is its kind's to say.
 #[derive(Clone, PartialEq, Eq)]
@@ -45,6 +50,11 @@ pub struct PlainContact {
 }
 
 impl PlainEvent {
+    /// The delivery that it is about, of a [`DELIVERY_KIND`].
+    pub fn delivery_id(&self) -> Option<Uuid> {
+        self.payload.get("delivery_id")?.as_str()?.parse().ok()
+    }
+
     /// All contacts that were leased with it.
     pub fn leased(&self) -> impl Iterator<Item = (PortalId, ContactKey)> {
         self.contact.iter().flat_map(|contact| contact.leased.iter().map(|key| (self.portal_id, key.clone())))

@@ -1,6 +1,8 @@
 //! Pure decisions: time, randomness and ids are arguments, and nothing here does I/O.
 
 pub mod budget;
+pub mod crm_change;
+pub mod echo;
 pub mod email;
 pub mod envelope;
 pub mod event;
@@ -12,5 +14,6 @@ pub mod outcome;
 pub mod pacing;
 pub mod plan;
 pub mod property_value;
+pub mod rules;
 pub mod subscription;
 pub mod suspects;

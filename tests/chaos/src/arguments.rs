@@ -27,6 +27,9 @@ pub(crate) struct Arguments {
     /// Nobody changes address
     #[arg(long)]
     pub(crate) no_moves: bool,
+    /// Nobody is erased
+    #[arg(long)]
+    pub(crate) no_erasures: bool,
     /// Take a guard away: the run has to fail
     #[arg(long, value_name = "GUARD")]
     pub(crate) guard_off: Option<Guard>,

@@ -68,6 +68,8 @@ pub(crate) async fn offences(db: &Client) -> anyhow::Result<Vec<String>> {
         from chaos.audit
         where what = 'event' and old_status in ('synced', 'superseded', 'dead', 'cancelled')
           and process <> 'chaos'
+          -- An erasure cancels what is dead, so that nobody replays it.
+          and (old_status, new_status) <> ('dead', 'cancelled')
         union all
         select format('a live lease on contact %s was taken from its owner %s by %s (%s), %s before its end',
                       contact_key, old_token, new_token, session, old_expires_at - at)

@@ -1,6 +1,6 @@
 //! What has to hold when a run is at rest.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use uuid::Uuid;
 
@@ -37,7 +37,8 @@ pub(crate) async fn findings(place: &Place, accounts: &Accounts) -> anyhow::Resu
     offences.extend(dead_letters(place));
     offences.extend(audit::offences(&place.db).await?);
     offences.extend(stolen(place).await?);
-    offences.extend(ends(&ended));
+    offences.extend(ends(&ended, &stopped(place).await?));
+    offences.extend(stored(place, accounts).await?);
     Ok(Findings { offences, differences: expected::differences(place, &accounts.people, &ended) })
 }
 
@@ -55,16 +56,50 @@ fn receipts(accounts: &Accounts, ended: &HashMap<Uuid, Ended>) -> Vec<String> {
     let lost = accounts.accepted.iter().filter(|accepted| !ended.contains_key(&accepted.event_id));
     let mut offences: Vec<String> =
         lost.map(|accepted| format!("accepted event {} is not in the outbox", accepted.event_id)).collect();
-    if ended.len() != accounts.accepted.len() {
-        offences.push(format!("{} events for {} receipts", ended.len(), accounts.accepted.len()));
+    let erasures = accounts.people.iter().filter(|person| person.erased.is_some()).count();
+    if ended.len() != accounts.accepted.len() + erasures {
+        offences.push(format!(
+            "{} events for {} receipts and {erasures} erasures",
+            ended.len(),
+            accounts.accepted.len()
+        ));
     }
     offences
 }
 
+/// Events of contacts that were erased: these alone may be cancelled.
+async fn stopped(place: &Place) -> anyhow::Result<HashSet<Uuid>> {
+    let sql = "select e.event_id from hubferry.outbox_events e
+               join hubferry.subscription_streams s using (stream_id) join hubferry.contacts c on c.contact_key = s.contact_key
+               where c.erased_at is not null and e.status = 'cancelled' and e.last_error_code = 'contact_erased'";
+    Ok(place.db.query(sql, &[]).await?.iter().map(|row| row.get(0)).collect())
+}
+
+/// Of whoever was erased nothing is stored but the key.
+async fn stored(place: &Place, accounts: &Accounts) -> anyhow::Result<Vec<String>> {
+    let sql = "
+        select format('contact %s still has an address or properties', contact_key) from hubferry.contacts
+        where contact_key = $1 and (erased_at is null or email is not null or properties <> '{}')
+        union all
+        select format('event %s still names an address of an erased contact', event_id) from hubferry.outbox_events
+        where payload::text ~ $2
+        union all
+        select format('event %s still holds the consent of an erased contact', e.event_id)
+        from hubferry.outbox_events e join hubferry.subscription_streams s using (stream_id)
+        where s.contact_key = $1 and e.payload ? 'consent'";
+    let mut offences = Vec::new();
+    for person in accounts.people.iter().filter(|person| person.erased.is_some()) {
+        let address = format!("\\mperson{}\\.", person.number);
+        let rows = place.db.query(sql, &[&person.key, &address]).await?;
+        offences.extend(rows.iter().map(|row| row.get::<_, String>(0)));
+    }
+    Ok(offences)
+}
+
 /// No fault of a run is for good, so no event may end dead.
-fn ends(ended: &HashMap<Uuid, Ended>) -> Vec<String> {
+fn ends(ended: &HashMap<Uuid, Ended>, stopped: &HashSet<Uuid>) -> Vec<String> {
     let is_good = |end: &Ended| matches!(end.status.as_str(), "synced" | "superseded");
-    let bad = ended.iter().filter(|(_, end)| !is_good(end));
+    let bad = ended.iter().filter(|(id, end)| !is_good(end) && !stopped.contains(*id));
     bad.map(|(id, end)| format!("event {id} ended {} ({:?})", end.status, end.code)).collect()
 }
 

@@ -34,6 +34,8 @@ pub(crate) fn differences(place: &Place, people: &[Person], ended: &HashMap<Uuid
         let mut note = |what: String| differences.push(Difference { person: person.number, what });
         let own: Vec<&ContactView> = contacts.iter().filter(|contact| belongs(contact, person)).collect();
         match own.as_slice() {
+            [] if person.erased.is_some() => {}
+            others if person.erased.is_some() => note(format!("was erased and is in HubSpot: {:?}", ids(others))),
             [contact] => {
                 compare_values(contact, person).into_iter().for_each(&mut note);
                 compare_states(&account, contact.id, person, ended).into_iter().for_each(&mut note);
@@ -41,7 +43,7 @@ pub(crate) fn differences(place: &Place, people: &[Person], ended: &HashMap<Uuid
             others => note(format!("is in HubSpot {} times: {:?}", others.len(), ids(others))),
         }
     }
-    let known = people.iter().filter(|person| !person.newest.is_empty()).count();
+    let known = people.iter().filter(|person| person.is_known()).count();
     if contacts.len() != known {
         differences.push(Difference {
             person: 0,

@@ -9,19 +9,19 @@ use crate::place::Place;
 const MOST_LINES: usize = 60;
 
 const EVENTS: &str = "
-select format('  %s  %-10s %3s  %-12s  %-20s attempts %s  %s  %s', to_char(e.created_at, 'HH24:MI:SS.MS'), s.product, e.sequence,
+select format('  %s  %-10s %3s  %-12s  %-20s attempts %s  %s  %s', to_char(e.created_at, 'HH24:MI:SS.MS'), coalesce(s.product, e.kind), e.sequence,
               e.payload ->> 'desired_state', e.status, e.process_attempts, coalesce(e.last_error_code, ''), e.event_id)
-from hubferry.outbox_events e join hubferry.subscription_streams s using (stream_id)
-where s.contact_key = $1 order by e.created_at";
+from hubferry.outbox_events e left join hubferry.subscription_streams s using (stream_id)
+where s.contact_key = $1 or e.contact_key = $1 order by e.created_at";
 
 const TRAIL: &str = "
 select format('  %s  %-15s %-8s %-24s %s -> %s  token %s -> %s', to_char(a.at, 'HH24:MI:SS.MS'), 'session ' || a.session, a.what,
-              coalesce(s.product || ' ' || a.sequence, a.contact_key), a.old_status, a.new_status,
+              coalesce(s.product || ' ' || a.sequence, e.kind, a.contact_key), a.old_status, a.new_status,
               left(a.old_token::text, 8), left(a.new_token::text, 8))
 from chaos.audit a
 left join hubferry.outbox_events e on e.event_id = a.event_id
 left join hubferry.subscription_streams s on s.stream_id = e.stream_id
-where s.contact_key = $1 or a.contact_key = $1 order by a.id";
+where s.contact_key = $1 or a.contact_key = $1 or e.contact_key = $1 order by a.id";
 
 /// The events of a person, who changed them when, and what the simulator wrote.
 pub(crate) async fn of(place: &Place, person: &Person) -> anyhow::Result<String> {

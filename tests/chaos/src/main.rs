@@ -7,6 +7,7 @@ mod arguments;
 mod audit;
 mod check;
 mod drain;
+mod erasing;
 mod expected;
 mod history;
 mod people;

@@ -69,6 +69,8 @@ pub(crate) struct Person {
     pub(crate) properties: BTreeMap<&'static str, String>,
     /// The newest accepted request by product.
     pub(crate) newest: BTreeMap<usize, Accepted>,
+    /// The erasure's event, once the person was erased: nothing is decided about them after that.
+    pub(crate) erased: Option<Uuid>,
 }
 
 impl Person {
@@ -82,6 +84,7 @@ impl Person {
             email: address(number, 0),
             properties,
             newest: BTreeMap::new(),
+            erased: None,
         }
     }
 
@@ -91,6 +94,11 @@ impl Person {
         if newest.sequence < accepted.sequence {
             *newest = accepted;
         }
+    }
+
+    /// Whether HubSpot has to hold this person in the end.
+    pub(crate) fn is_known(&self) -> bool {
+        !self.newest.is_empty() && self.erased.is_none()
     }
 }
 

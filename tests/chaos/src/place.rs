@@ -19,7 +19,7 @@ use crate::people::PRODUCTS;
 use crate::scenario::Scenario;
 
 /// The queues, as `hubferry up` names them.
-pub(crate) const QUEUES: [&str; 2] = ["hubferry-interactive", "hubferry-bulk"];
+pub(crate) const QUEUES: [&str; 3] = ["hubferry-interactive", "hubferry-bulk", "hubferry-inbound"];
 
 /// The simulator's access token.
 pub(crate) const HUBSPOT_TOKEN: &str = "simulator-token";

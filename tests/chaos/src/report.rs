@@ -23,6 +23,7 @@ pub(crate) struct Row {
     faults: [u64; 4],
     redeliveries: u64,
     events: usize,
+    erased: usize,
     calls: u64,
     replayed: u64,
     took: Duration,
@@ -51,6 +52,7 @@ impl Row {
             faults: [played.hubspot.into(), played.sqs.into(), played.sessions.unsigned_abs(), played.forgotten.into()],
             redeliveries: own.map(|queue| queue.received.saturating_sub(queue.sent)).sum(),
             events: accounts.accepted.len(),
+            erased: accounts.people.iter().filter(|person| person.erased.is_some()).count(),
             calls: place.simulator.stats().total,
             replayed: drained.replayed,
             took,
@@ -68,6 +70,7 @@ impl Row {
         }
         self.redeliveries += other.redeliveries;
         self.events += other.events;
+        self.erased += other.erased;
         self.calls += other.calls;
         self.replayed += other.replayed;
         self.took += other.took;
@@ -84,7 +87,8 @@ pub(crate) fn again(seed: u64, arguments: &Arguments) -> String {
     let guard = arguments.guard_off.map(|guard| format!(" --guard-off {}", guard.name())).unwrap_or_default();
     let lease = arguments.lease_ms.map(|lease| format!(" --lease-ms {lease}")).unwrap_or_default();
     let moves = if arguments.no_moves { " --no-moves" } else { "" };
-    format!("make chaos SEEDS=1 ARGS=\"--seed {seed} --rows {}{lease}{guard}{moves} --keep\"", arguments.rows)
+    let erasures = if arguments.no_erasures { " --no-erasures" } else { "" };
+    format!("make chaos SEEDS=1 ARGS=\"--seed {seed} --rows {}{lease}{guard}{moves}{erasures} --keep\"", arguments.rows)
 }
 
 /// A seed has ended.
@@ -104,6 +108,7 @@ pub(crate) fn table(rows: &[Row], took: Duration) {
         "faults",
         "redeliveries",
         "events",
+        "erased",
         "calls",
         "replayed",
         "seconds",
@@ -119,7 +124,7 @@ pub(crate) fn table(rows: &[Row], took: Duration) {
     line(&format!("{} seeds took {} s", rows.len(), took.as_secs()));
 }
 
-fn cells(row: &Row, seed: String, verdict: String) -> [String; 11] {
+fn cells(row: &Row, seed: String, verdict: String) -> [String; 12] {
     let [hubspot, sqs, sessions, forgotten] = row.faults;
     [
         seed,
@@ -129,6 +134,7 @@ fn cells(row: &Row, seed: String, verdict: String) -> [String; 11] {
         format!("{hubspot} HubSpot, {sqs} SQS, {sessions} sessions, {forgotten} forgotten"),
         row.redeliveries.to_string(),
         row.events.to_string(),
+        row.erased.to_string(),
         row.calls.to_string(),
         row.replayed.to_string(),
         row.took.as_secs().to_string(),

@@ -37,6 +37,8 @@ pub(crate) struct Scenario {
     pub(crate) intake_dies: bool,
     /// People change their addresses.
     pub(crate) moves: bool,
+    /// People are erased.
+    pub(crate) erasures: bool,
     pub(crate) guard_off: Option<Guard>,
 }
 
@@ -63,6 +65,7 @@ impl Scenario {
             queues_forget: dice.random_bool(0.4),
             intake_dies: dice.random_bool(0.7),
             moves: !arguments.no_moves,
+            erasures: !arguments.no_erasures,
             guard_off: arguments.guard_off,
         }
     }
@@ -82,6 +85,7 @@ impl Scenario {
             queues_forget: false,
             intake_dies: false,
             moves: false,
+            erasures: false,
             guard_off: None,
         }
     }

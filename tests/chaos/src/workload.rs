@@ -19,10 +19,10 @@ use crate::setting::API_TOKEN;
 pub(crate) const CLIENTS: usize = 4;
 
 /// How long a client repeats a request that gets no answer.
-const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Between two repeats.
-const PAUSE: Duration = Duration::from_millis(150);
+pub(crate) const PAUSE: Duration = Duration::from_millis(150);
 
 /// What the clients know in the end.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ pub(crate) struct Accounts {
 
 /// A request, ready to be repeated word for word.
 #[derive(Debug, Clone)]
-struct Request {
+pub(crate) struct Request {
     key: String,
     product: usize,
     state: State,
@@ -44,13 +44,23 @@ struct Request {
     rolled_back_first: bool,
 }
 
-struct Visitor<'a> {
-    place: &'a Place,
+impl Request {
+    /// Whether it is about the contact of this key.
+    pub(crate) fn is_about(&self, contact: &str) -> bool {
+        self.body["contact"]["key"] == contact
+    }
+}
+
+/// A client.
+pub(crate) struct Visitor<'a> {
+    pub(crate) place: &'a Place,
     number: usize,
-    dice: StdRng,
+    pub(crate) dice: StdRng,
     keys: u64,
-    repeatable: Vec<(Request, Uuid)>,
-    accounts: Accounts,
+    pub(crate) repeatable: Vec<(Request, Uuid)>,
+    pub(crate) accounts: Accounts,
+    /// Requests about contacts that were erased: none of them may make one anew.
+    pub(crate) buried: Vec<Request>,
 }
 
 /// Runs all clients until their requests are accepted.
@@ -75,9 +85,11 @@ async fn visit(place: &Place, number: usize) -> anyhow::Result<Accounts> {
         keys: 0,
         repeatable: Vec::new(),
         accounts: Accounts { people, ..Accounts::default() },
+        buried: Vec::new(),
     };
     while visitor.accounts.accepted.len() < place.scenario.rows / CLIENTS {
         visitor.decide().await?;
+        visitor.erase_some().await?;
         let pause = visitor.dice.random_range(0..400);
         tokio::time::sleep(Duration::from_millis(pause)).await;
     }
@@ -87,7 +99,8 @@ async fn visit(place: &Place, number: usize) -> anyhow::Result<Accounts> {
 impl Visitor<'_> {
     /// Decides about one person: one to three requests at once, all with the same address and properties.
     async fn decide(&mut self) -> anyhow::Result<()> {
-        let chosen = self.dice.random_range(0..self.accounts.people.len());
+        let living = self.living();
+        let chosen = living[self.dice.random_range(0..living.len())];
         let moved = self.change(chosen);
         let mut decisions = Vec::new();
         if moved {
@@ -173,7 +186,7 @@ impl Visitor<'_> {
         }
     }
 
-    async fn post(&self, request: &Request) -> anyhow::Result<(StatusCode, Value)> {
+    pub(crate) async fn post(&self, request: &Request) -> anyhow::Result<(StatusCode, Value)> {
         let url = format!("http://127.0.0.1:{}/v1/subscriptions", self.place.api);
         let post = self.place.http.post(url).bearer_auth(API_TOKEN).header("Idempotency-Key", &request.key);
         let answer = post.json(&request.body).send().await?;
@@ -197,7 +210,7 @@ impl Visitor<'_> {
 
     /// A key that was used before: the same request gets the first receipt, another one is refused.
     async fn repeat_some(&mut self) -> anyhow::Result<()> {
-        if !self.dice.random_bool(0.15) {
+        if !self.dice.random_bool(0.15) || self.repeatable.is_empty() {
             return Ok(());
         }
         let (mut request, first) = self.repeatable[self.dice.random_range(0..self.repeatable.len())].clone();

@@ -77,7 +77,11 @@ async fn an_outage_of_the_queue_makes_no_event_dead_however_long_it_lasts() {
     let mut dispatcher = world.dispatcher.clone();
     // Without the client's own repeats, which take their time.
     let client = world.queues.client().config().to_builder().retry_config(RetryConfig::disabled()).build();
-    let urls = QueueUrls { interactive: world.queues.queue_url("interactive"), bulk: world.queues.queue_url("bulk") };
+    let urls = QueueUrls {
+        interactive: world.queues.queue_url("interactive"),
+        bulk: world.queues.queue_url("bulk"),
+        inbound: world.queues.queue_url("inbound"),
+    };
     dispatcher.sqs = Sqs::with_client(Client::from_conf(client), urls);
     // More rounds than a message that SQS itself refuses would survive.
     for _ in 0..=MOST_PUBLISH_ATTEMPTS {
@@ -220,4 +224,39 @@ async fn an_older_consent_of_another_product_does_not_undo_a_newer_opt_out_of_ou
     world.accept(vec![again]).await;
     world.drain().await;
     assert_eq!(world.hubspot.status_of("ada@example.test", 1001), SubscriptionState::Subscribed);
+}
+
+/// The first call was carried out and its answer lost, the second failed an hour later: a person's own opt-out lies in between
+/// by its time alone, and our own does too.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_opt_out_of_our_own_is_known_again_by_any_of_the_times_it_was_begun() {
+    let world = World::new().await;
+    world.hubspot.add_fault(Fault::next(1, Action::LoseAnswer).on_path("/batch/write"));
+    let left = world.accept(vec![request("ada@example.test", "unsubscribed")]).await;
+    world.step().await;
+    assert_eq!(world.hubspot.status_of("ada@example.test", 1001), SubscriptionState::Unsubscribed);
+    world.hubspot.add_fault(Fault::next(1, Action::Html(502)).on_path("/batch/write"));
+    world.make_due().await;
+    world.step().await;
+    assert_eq!(world.status_of(&left[0]).await.0, "retry");
+    world.sql("update hubferry.operation_receipts set started_at = started_at + interval '1 hour'").await;
+
+    let consent = json!({"consent": {"legal_basis": "CONSENT_WITH_NOTICE", "explanation": "form", "given_at": "2024-01-01T00:00:00Z"}});
+    let back = world.accept(vec![with(request("ada@example.test", "subscribed"), consent.clone())]).await;
+    world.drain().await;
+    assert_eq!(world.status_of(&back[0]).await.0, "synced");
+    assert_eq!(world.hubspot.status_of("ada@example.test", 1001), SubscriptionState::Subscribed);
+
+    // What lies between two tries, and near none of them, was a person.
+    let between = "2026-05-04T09:30:00Z";
+    world.hubspot.opt_out("ada@example.test", Some(1001), Some(between.parse().unwrap())).unwrap();
+    world
+        .sql(
+            "update hubferry.operation_receipts set started_at = '2026-05-04T10:30:00Z', earlier_starts = '{2026-05-04T08:30:00Z}'
+             where operation_key like '%:unsubscribed'",
+        )
+        .await;
+    let again = world.accept(vec![with(request("ada@example.test", "subscribed"), consent)]).await;
+    world.drain().await;
+    assert_eq!(world.status_of(&again[0]).await, ("superseded".into(), Some("remote_opt_out".into())));
 }

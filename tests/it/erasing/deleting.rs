@@ -140,6 +140,23 @@ async fn whoever_signs_up_again_before_hubspot_is_told_keeps_the_record() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_erased_address_that_signs_up_again_is_refused_by_hubspot_and_named() {
+    let world = World::new().await;
+    subscribed(&world, "user-1", "ada@example.test").await;
+    erase(&world, "user-1").await;
+    world.drain().await;
+    let back =
+        vec![keyed("user-2", "ada@example.test", "subscribed"), keyed("user-3", "bob@example.test", "subscribed")];
+    let accepted = world.accept(back).await;
+    world.drain().await;
+    assert_eq!(world.status_of(&accepted[0]).await, ("dead".to_owned(), Some("address_blocked".to_owned())));
+    assert_eq!(world.status_of(&accepted[1]).await, ("synced".to_owned(), None));
+    let connection = world.db.connection().await.unwrap();
+    let shown = db::request_status(&*connection, accepted[0].request_id).await.unwrap().unwrap();
+    assert_eq!((shown.status.as_str(), shown.applied), ("dead", false));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_portal_that_knows_the_contact_is_told() {
     let mut world = World::new().await;
     let other = PortalId(world.portal.0 + 1);

@@ -1,8 +1,9 @@
 //! Contacts: rows of a batch find their answers, whatever HubSpot does to the batch.
 
 use hubferry::adapters::hubspot::{
-    CONTACT_BATCH_LIMIT, Class, ContactRecord, ContactUpdate, ContactUpsert, NewProperty, NewPropertyGroup, Row, Sent,
+    Class, ContactRecord, ContactUpdate, ContactUpsert, NewProperty, NewPropertyGroup, Row, Sent,
 };
+use hubferry::model::plan::ROWS_PER_CALL;
 use hubspot_simulator::RecordId;
 
 use super::{UPSERT, World, by_email, properties};
@@ -24,7 +25,7 @@ fn record(row: &Row<ContactRecord>) -> &ContactRecord {
 #[tokio::test]
 async fn a_bad_row_is_refused_alone_and_the_others_are_written_whatever_their_order() {
     let world = World::new().await;
-    let emails: Vec<String> = (0..CONTACT_BATCH_LIMIT).map(|number| format!("p{number}@example.test")).collect();
+    let emails: Vec<String> = (0..ROWS_PER_CALL).map(|number| format!("p{number}@example.test")).collect();
     let mut emails: Vec<&str> = emails.iter().map(String::as_str).collect();
     emails[42] = "not-an-email";
     let call = world.account().upsert_contacts("email", &by_email(&emails)).await;
@@ -160,7 +161,7 @@ async fn a_property_that_does_not_exist_is_named_and_is_configuration() {
 #[tokio::test]
 async fn more_rows_than_a_batch_takes_and_no_row_at_all_make_no_call() {
     let world = World::new().await;
-    let emails: Vec<String> = (0..=CONTACT_BATCH_LIMIT).map(|number| format!("p{number}@example.test")).collect();
+    let emails: Vec<String> = (0..=ROWS_PER_CALL).map(|number| format!("p{number}@example.test")).collect();
     let emails: Vec<&str> = emails.iter().map(String::as_str).collect();
     let call = world.account().upsert_contacts("email", &by_email(&emails)).await;
     assert_eq!(call.sent, Sent::No);
@@ -169,7 +170,7 @@ async fn more_rows_than_a_batch_takes_and_no_row_at_all_make_no_call() {
     let call = world.account().upsert_contacts("email", &[]).await;
     assert_eq!((call.sent, call.result), (Sent::No, Ok(Vec::new())));
     assert_eq!(world.calls(), 0);
-    let call = world.account().upsert_contacts("email", &by_email(&emails[..CONTACT_BATCH_LIMIT])).await;
+    let call = world.account().upsert_contacts("email", &by_email(&emails[..ROWS_PER_CALL])).await;
     assert!(call.result.unwrap().iter().all(|row| matches!(row, Row::Done(_))));
     assert_eq!(world.simulator.stats().calls(UPSERT), 1);
 }

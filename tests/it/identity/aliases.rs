@@ -4,7 +4,7 @@ use hubspot_simulator::{Action, Fault, SubscriptionState};
 use serde_json::json;
 
 use super::{KEY, key_at, keyed, link_of, nothing_is_leased};
-use crate::world::{World, request, with};
+use crate::world::{World, newsletter_targets, request, with};
 
 /// Every key that the record's unique property held after each step.
 async fn keys_after(world: &World, steps: Vec<serde_json::Value>) -> Vec<Option<String>> {
@@ -116,6 +116,24 @@ async fn a_contact_with_the_second_address_of_a_record_leaves_key_and_address_to
     world.accept(vec![keyed("user-1", "ada@example.test", "subscribed")]).await;
     assert_eq!(world.drain().await.synced, 1);
     assert_eq!(world.hubspot.contacts()[0].get(KEY), Some("user-1"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_contact_with_a_bad_value_that_finds_somebody_on_its_record_leaves_key_and_address_to_it_all_the_same() {
+    let world = World::new().await;
+    two_addresses(&world).await;
+    let mut targets = newsletter_targets();
+    targets["contact_properties"]["birthday"] = json!({"property": "born", "type": "date"});
+    world.map("newsletter", targets).await;
+    let contact = json!({"key": "user-2", "email": "second@example.test", "properties": {"born": "unknown"}});
+    let accepted = world.accept(vec![with(keyed("user-2", "", "subscribed"), json!({"contact": contact}))]).await;
+    world.drain().await;
+
+    assert_eq!(world.status_of(&accepted[0]).await, ("dead".to_owned(), Some("invalid_date".to_owned())));
+    let record = &world.hubspot.contacts()[0];
+    assert_eq!((record.get(KEY), record.get("email")), (Some("user-1"), Some("ada@example.test")));
+    assert_eq!(link_of(&world, "user-2").await, Some(record.id.0));
+    nothing_is_leased(&world).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -198,6 +198,19 @@ async fn a_property_that_can_not_be_carried_is_named() {
 }
 
 #[tokio::test]
+async fn a_value_is_as_long_as_it_is_in_utf16_units_as_hubspot_measures_it() {
+    let intake = Intaking::new().await;
+    for long in ["🦊".repeat(32_769), "é".repeat(65_535) + "🦊"] {
+        let request = with(full(), "/contact/properties", json!({"foxes": long}));
+        intake.refuse(&request, 422, "invalid_properties", "contact.properties.foxes").await;
+    }
+    for (number, longest) in ["🦊".repeat(32_768), "é".repeat(65_534) + "🦊"].into_iter().enumerate() {
+        let request = with(full(), "/contact/properties", json!({"foxes": longest}));
+        intake.accept(&format!("longest-{number}"), &request).await.expect_accepted();
+    }
+}
+
+#[tokio::test]
 async fn a_consent_that_shows_nothing_is_refused() {
     let intake = Intaking::new().await;
     for basis in ["", "CONSENT", "consent_with_notice"] {

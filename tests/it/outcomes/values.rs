@@ -1,5 +1,6 @@
 //! Values: each is sent as its type wants it, a bad one is left out by itself, and one that HubSpot does not apply is told.
 
+use hubferry::adapters::db;
 use hubspot_simulator::{Action, Fault, SubscriptionState};
 use serde_json::{Value, json};
 
@@ -107,7 +108,7 @@ async fn a_value_that_is_none_of_its_type_is_not_sent_and_named_and_keeps_nothin
         (json!({"born": "zephyrine"}), "invalid_date", "property `birthday` of type date"),
         (json!({"born": "954025200000"}), "date_needs_zone", "property `birthday` of type date"),
         (json!({"seats": "zephyrine"}), "invalid_number", "property `numemployees` of type number"),
-        (json!({"city": "🦊".repeat(65_536)}), "value_too_long", "property `city`"),
+        (json!({"city": "Ede"}), "value_too_long", "property `city`"),
     ];
     let emails = people("none", cases.len());
     let mate = people("nonemate", 1);
@@ -115,6 +116,11 @@ async fn a_value_that_is_none_of_its_type_is_not_sent_and_named_and_keeps_nothin
         emails.iter().zip(&cases).map(|(email, (properties, ..))| carrying(email, properties)).collect();
     requests.push(carrying(&mate[0], &json!({"city": "x".repeat(65_536)})));
     let accepted = scene.world.accept(requests).await;
+    // The door refuses such a value today; contacts from before may have one.
+    let too_long =
+        "update hubferry.contacts set properties = properties || jsonb_build_object('city', repeat('🦊', 32769))
+                    where properties ->> 'city' = 'Ede'";
+    scene.world.sql(too_long).await;
     scene.world.step().await;
     for ((email, event), (_, code, name)) in emails.iter().zip(&accepted).zip(&cases) {
         let seen = scene.seen(event).await;
@@ -147,6 +153,8 @@ async fn a_bad_value_does_not_keep_anybody_subscribed() {
     let sql = "select applied_state from hubferry.applied_states where event_id = $1";
     let state: String = connection.query_one(sql, &[&left[0].event_id]).await.unwrap().get(0);
     assert_eq!(state, "unsubscribed", "what HubSpot holds is known, whatever became of the birthday");
+    let shown = db::request_status(&*connection, left[0].request_id).await.unwrap().unwrap();
+    assert_eq!((shown.status.as_str(), shown.applied), ("dead", true), "the decision was carried over all the same");
 }
 
 #[tokio::test(flavor = "multi_thread")]

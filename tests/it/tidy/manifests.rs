@@ -2,9 +2,9 @@
 
 use super::tree::{File, Offence};
 
-/// A member takes every dependency from the workspace.
+/// A member takes every dependency from the workspace. The root of another workspace is no member.
 pub(super) fn versions(file: &File) -> Vec<Offence> {
-    if !file.path.ends_with("/Cargo.toml") {
+    if !file.path.ends_with("/Cargo.toml") || file.text.lines().any(|line| line == "[workspace]") {
         return Vec::new();
     }
     let mut in_dependencies = false;
@@ -32,4 +32,5 @@ fn a_version_in_a_member_is_found() {
         versions(&File::new("cli/Cargo.toml", manifest)).into_iter().map(|offence| offence.line).collect();
     assert_eq!(lines, [6, 8]);
     assert_eq!(versions(&File::new("Cargo.toml", "[workspace.dependencies]\na = \"1\"")), []);
+    assert_eq!(versions(&File::new("fuzz/Cargo.toml", "[workspace]\n[dependencies]\na = \"1\"")), []);
 }

@@ -2,7 +2,7 @@
 
 pub(super) mod change;
 mod list;
-mod show;
+pub(super) mod show;
 
 use hubferry::adapters::db::ReplayedMapping;
 use hubferry::config::Environment;

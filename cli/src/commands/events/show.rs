@@ -22,7 +22,8 @@ pub(super) async fn run(connection: &Connection, id: Uuid, personal: bool, json:
     Ok(End::Done)
 }
 
-fn text(document: &Value) -> String {
+/// A document a line a value, as people read it.
+pub(in super::super) fn text(document: &Value) -> String {
     let mut lines = Vec::new();
     for name in FIRST {
         member(&mut lines, name, &document[name], 0);

@@ -54,6 +54,8 @@ pub struct RequestStatus {
     pub accepted_at: jiff::Timestamp,
     /// When it ended.
     pub finished_at: Option<jiff::Timestamp>,
+    /// HubSpot has taken the decision. A dead event may be applied: then only a property was left out.
+    pub applied: bool,
 }
 
 /// Accepts up to 500 requests, each for itself, in one statement. One answer a request, in their order.
@@ -96,6 +98,7 @@ pub async fn request_status(client: &impl GenericClient, request_id: Uuid) -> Re
         reason: column(row, STATEMENT, "last_error_code")?,
         accepted_at: column(row, STATEMENT, "accepted_at")?,
         finished_at: column(row, STATEMENT, "finished_at")?,
+        applied: column(row, STATEMENT, "applied")?,
     }))
 }
 

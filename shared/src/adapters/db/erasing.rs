@@ -143,6 +143,22 @@ pub async fn wipe_erased(
     rows.iter().map(|row| column(row, STATEMENT, "event_id").map(EventId)).collect()
 }
 
+/// Wipes what HubSpot reported about the records of these erasures, which it has deleted for good, and keeps in mind that they
+/// are. `gone`: a pair for each record of each erasure, and one without for each erasure.
+pub async fn bury_contact_records(
+    client: &impl GenericClient,
+    portal: PortalId,
+    token: LeaseToken,
+    gone: &[(EventId, Option<RecordId>)],
+) -> Result<(), DbFailure> {
+    let (events, records): (Vec<Uuid>, Vec<Option<i64>>) =
+        gone.iter().map(|(event, record)| (event.0, record.map(|record| record.0))).unzip();
+    let sql = "select hubferry.bury_contact_records($1, $2, $3, $4)";
+    let params: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 4] =
+        [(&token.0, Type::UUID), (&portal.0, Type::INT8), (&events, Type::UUID_ARRAY), (&records, Type::INT8_ARRAY)];
+    query(client, "bury_contact_records", sql, &params).await.map(drop)
+}
+
 /// What an erasure would concern.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ErasurePreview {

@@ -10,16 +10,14 @@ use super::request::Request;
 use super::transport::Success;
 use super::{Account, Call, ContactRecord, ContactUpdate, ContactUpsert, Family, UpsertedContact};
 use crate::model::outcome::{Class, Intent, Named, Operation, Refusal, Row};
-
-/// Rows in one contact batch. HubSpot answers 400 to 101.
-pub const CONTACT_BATCH_LIMIT: usize = 100;
+use crate::model::plan::ROWS_PER_CALL;
 
 /// The ids of records that were merged into this one, joined by `;`.
 const MERGED_IDS: &str = "hs_merged_object_ids";
 
 impl Account<'_> {
     /// Creates or updates contacts that are found by the unique property `id_property` (one call; at most
-    /// [`CONTACT_BATCH_LIMIT`] rows, none of them twice).
+    /// [`ROWS_PER_CALL`] rows, none of them twice).
     pub async fn upsert_contacts(&self, id_property: &str, rows: &[ContactUpsert]) -> Call<Vec<Row<UpsertedContact>>> {
         let inputs = rows.iter().map(|row| {
             json!({"id": row.id, "idProperty": id_property, "properties": row.properties,
@@ -75,7 +73,7 @@ impl Account<'_> {
         body: Value,
         read_one: fn(&Object) -> Option<R>,
     ) -> Call<Vec<Row<R>>> {
-        if let Some(call) = refuse_size(batch.keys.len(), CONTACT_BATCH_LIMIT) {
+        if let Some(call) = refuse_size(batch.keys.len(), ROWS_PER_CALL) {
             return call;
         }
         let request = Request {

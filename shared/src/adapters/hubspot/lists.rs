@@ -12,10 +12,7 @@ use super::request::{Request, encode_segment};
 use super::transport::Success;
 use super::{Account, Call, Family};
 use crate::model::outcome::{ErrorBody, Intent, Named, Operation, Refusal, Row};
-
-/// Record ids in one membership call. HubSpot states no limit for adding and removing; a thousand keep the body small and
-/// one lost call cheap.
-pub const MEMBERSHIP_BATCH_LIMIT: usize = 1_000;
+use crate::model::plan::MEMBERS_PER_CALL;
 
 /// What became of one record in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +35,7 @@ impl Account<'_> {
     }
 
     async fn change_membership(&self, list_id: &str, verb: &str, record_ids: &[&str]) -> Call<Vec<Row<Membership>>> {
-        if let Some(call) = refuse_size(record_ids.len(), MEMBERSHIP_BATCH_LIMIT) {
+        if let Some(call) = refuse_size(record_ids.len(), MEMBERS_PER_CALL) {
             return call;
         }
         let list = encode_segment(list_id);

@@ -16,6 +16,7 @@ mod decode;
 mod gdpr_delete;
 mod lists;
 mod properties;
+mod punctual;
 mod request;
 mod subscription_status;
 mod subscriptions;
@@ -33,11 +34,9 @@ use crate::model::ids::PortalId;
 pub use account::{AccountDetails, DailyUsage};
 pub use call::{Call, DailyHeaders, Sent};
 pub use contact::{ContactRecord, ContactUpdate, ContactUpsert, UpsertedContact};
-pub use contacts::CONTACT_BATCH_LIMIT;
-pub use lists::{MEMBERSHIP_BATCH_LIMIT, Membership};
+pub use lists::Membership;
 pub use properties::{NewProperty, NewPropertyGroup, PropertyDefinition};
 pub use subscription_status::{ConsentState, StatusWrite, StatusWriteReason, SubscriptionState, SubscriptionStatus};
-pub use subscriptions::STATUS_BATCH_LIMIT;
 pub use versions::{ApiVersion, ApiVersions, Family, VersionError};
 
 pub use crate::model::outcome::{Class, CredentialProblem, LimitPolicy, Named, Refusal, Row};
@@ -47,6 +46,11 @@ pub use crate::model::outcome::{Class, CredentialProblem, LimitPolicy, Named, Re
 /// A batch of 100 takes HubSpot a few seconds at worst. No call starts unless its lease outlives this limit, so it has to
 /// be well below a lease.
 pub const CALL_TIME_LIMIT: Duration = Duration::from_secs(15);
+
+/// The part of a call's time limit within which its request has to be on its way; what is left is HubSpot's for carrying it out.
+///
+/// A process may stand still between the decision to call and the sending, and go on when somebody else has taken over.
+const SEND_SHARE: f64 = 0.4;
 
 /// Time limit for a connection to come about.
 const CONNECT_TIME_LIMIT: Duration = Duration::from_secs(2);
@@ -80,6 +84,7 @@ pub struct HubSpot {
     client: reqwest::Client,
     base_url: Url,
     versions: ApiVersions,
+    send_time_limit: Duration,
 }
 
 impl HubSpot {
@@ -101,7 +106,7 @@ impl HubSpot {
             .retry(reqwest::retry::never())
             .no_proxy()
             .build()?;
-        Ok(Self { client, base_url, versions })
+        Ok(Self { client, base_url, versions, send_time_limit: call_time_limit.mul_f64(SEND_SHARE) })
     }
 
     /// The calls of one portal, under its access token.

@@ -13,9 +13,7 @@ use super::subscription_status::status;
 use super::transport::Success;
 use super::{Account, Call, Family, StatusWrite, SubscriptionStatus};
 use crate::model::outcome::{Intent, Named, Operation, Refusal, Row};
-
-/// Rows in one status batch. HubSpot does not document a limit; 100 is that of its other batches.
-pub const STATUS_BATCH_LIMIT: usize = 100;
+use crate::model::plan::ROWS_PER_CALL;
 
 /// The only channel that exists.
 const CHANNEL: &str = "EMAIL";
@@ -28,7 +26,7 @@ impl Account<'_> {
         emails: &[&str],
         business_unit_id: Option<i64>,
     ) -> Call<Vec<Row<Vec<SubscriptionStatus>>>> {
-        if let Some(call) = refuse_size(emails.len(), STATUS_BATCH_LIMIT) {
+        if let Some(call) = refuse_size(emails.len(), ROWS_PER_CALL) {
             return call;
         }
         let request = Request {
@@ -51,7 +49,7 @@ impl Account<'_> {
 
     /// Writes many statuses (needs Marketing Hub Enterprise).
     pub async fn write_statuses(&self, writes: &[StatusWrite]) -> Call<Vec<Row<SubscriptionStatus>>> {
-        if let Some(call) = refuse_size(writes.len(), STATUS_BATCH_LIMIT) {
+        if let Some(call) = refuse_size(writes.len(), ROWS_PER_CALL) {
             return call;
         }
         let inputs: Vec<Value> = writes.iter().map(batch_input).collect();

@@ -3,14 +3,18 @@
 use std::time::{Duration, Instant};
 
 use reqwest::Response;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use serde_json::Value;
 
+use super::punctual::Punctual;
 use super::request::{Request, address, bearer};
 use super::{Account, Call, DailyHeaders, Sent};
 use crate::clock;
 use crate::model::budget::RateHeaders;
 use crate::model::outcome::{AnswerFacts, Content, ErrorBody, Intent, Refusal, TransportFailure, retry_after};
+
+/// What every body of a request is.
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Cap of a success's body. A hundred contacts with every property asked for stay below it.
 const SUCCESS_BODY_LIMIT: usize = 8 * 1024 * 1024;
@@ -26,7 +30,7 @@ impl Account<'_> {
     pub(super) async fn call<T>(&self, request: Request, read: impl FnOnce(Success) -> Result<T, Refusal>) -> Call<T> {
         let intent = request.intent;
         let started_at = Instant::now();
-        let exchange = self.exchange(request).await;
+        let exchange = self.exchange(request, started_at).await;
         let finished_at = Instant::now();
         let duration = finished_at.duration_since(started_at);
         let call = exchange.into_call(intent, read, finished_at, duration);
@@ -34,7 +38,7 @@ impl Account<'_> {
         call
     }
 
-    async fn exchange(&self, request: Request) -> Exchange {
+    async fn exchange(&self, request: Request, started_at: Instant) -> Exchange {
         let authorization = match bearer(self.token) {
             Ok(authorization) => authorization,
             Err(failure) => return Exchange::failed(failure),
@@ -45,7 +49,9 @@ impl Account<'_> {
             .request(request.method, address(&self.hubspot.base_url, &request.path, &request.query))
             .header(AUTHORIZATION, authorization);
         if let Some(body) = request.body {
-            outgoing = outgoing.json(&body);
+            let send_by = started_at + self.hubspot.send_time_limit;
+            let body = Punctual::new(body.to_string(), send_by);
+            outgoing = outgoing.header(CONTENT_TYPE, JSON).body(reqwest::Body::wrap(body));
         }
         match outgoing.send().await {
             Ok(response) => Exchange::read(response).await,

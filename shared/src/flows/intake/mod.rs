@@ -133,6 +133,7 @@ async fn status(
         "event_id": status.event_id,
         "sequence": status.sequence,
         "status": status.status,
+        "applied": status.applied,
         "reason": status.reason,
         "accepted_at": status.accepted_at,
         "finished_at": status.finished_at,

@@ -68,7 +68,7 @@ pub struct Webhook {
     url: Arc<str>,
     secrets: Arc<Secrets>,
     old_signatures: OldSignatures,
-    refused_in_a_row: Arc<AtomicU64>,
+    failed_in_a_row: Arc<AtomicU64>,
 }
 
 /// How the webhook function is set up.
@@ -104,7 +104,7 @@ impl Webhook {
             url: url.into(),
             secrets: Arc::new(Secrets::new(settings.secrets)),
             old_signatures: settings.old_signatures,
-            refused_in_a_row: Arc::default(),
+            failed_in_a_row: Arc::default(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Carries decisions to HubSpot: open, claim, plan, reserve, apply, finish.
 //!
-//! A batch is one unit. It costs a constant number of database round trips whatever its size: one to claim, at most two
+//! A batch is one unit. It costs a constant number of database round trips whatever its size: one to claim, at most three
 //! about opt-outs and one to finish for each portal; and one every few seconds to renew its leases. Messages are acknowledged as soon as the
 //! rows say what happens next.
 
@@ -8,6 +8,7 @@ mod apply;
 mod calls;
 mod consent;
 mod daily;
+mod echoes;
 mod kinds;
 mod lease;
 mod links;

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use crate::adapters::db::{LinkChange, PortalSettings, Receipt, ReceiptStatus, Verdict, VerdictStatus};
 use crate::adapters::hubspot::{Class, Refusal, Row};
+use crate::model::echo::ValueHash;
 use crate::model::ids::{ContactKey, EventId, RecordId};
 use crate::model::outcome::Attempt;
 use crate::model::plan::{Flaw, Operation, Plan};
@@ -35,6 +36,10 @@ const RELINK_FACTOR: u32 = 3;
 /// The longest of these waits.
 const RELINK_CEILING: Duration = Duration::from_hours(12);
 
+/// Properties that HubSpot holds by a write of ours, and their values' hashes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Holding(pub(super) Vec<(String, ValueHash)>);
+
 /// What HubSpot's answer taught.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Done {
@@ -45,6 +50,8 @@ pub(super) struct Done {
     pub(super) remote_at: Option<Timestamp>,
     /// Properties that HubSpot refused, so that the rest was written without them, or took and did not change.
     pub(super) flaws: Vec<Flaw>,
+    /// What it holds by this write. Boxed: a result is small, and passed around a lot.
+    pub(super) written: Option<Box<Holding>>,
 }
 
 /// What became of an operation.

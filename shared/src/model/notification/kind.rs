@@ -57,10 +57,11 @@ impl NotificationKind {
 }
 
 /// The object type: by name where it has one, so that `object.creation` of `0-1` and `contact.creation` are about the same.
+/// `None` where nothing stands before the point.
 pub fn object_type(subscription_type: &str, type_id: Option<&str>) -> Option<String> {
     let (named, _) = subscription_type.split_once('.')?;
     if named != GENERIC {
-        return Some(named.to_owned());
+        return Some(named.to_owned()).filter(|named| !named.is_empty());
     }
     let type_id = type_id?;
     let name = NAMED_TYPES.iter().find(|(id, _)| *id == type_id).map_or(type_id, |(_, name)| name);

@@ -237,6 +237,14 @@ fn nobody_speaks_for_another_portal_or_app() {
 }
 
 #[test]
+fn a_type_that_names_no_objects_is_about_none() {
+    for subscription_type in [".propertyChange", ".", "unheardOf", "object.creation"] {
+        let found = read_one(&change(&json!({"subscriptionType": subscription_type}))).expect("a notification");
+        assert_eq!(found.object_type, None, "{subscription_type}");
+    }
+}
+
+#[test]
 fn depth_costs_nothing() {
     let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
     let body = change(&json!({"surprise": "DEEP"})).to_string().replace("\"DEEP\"", &deep);

@@ -131,7 +131,7 @@ fn sentence_class(sentence: Sentence) -> Class {
         Sentence::ListIsDynamic | Sentence::IdPropertyNotUnique | Sentence::SubscriptionTypeUnknown => {
             Class::Configuration
         }
-        Sentence::InvalidEmail => Class::RowInvalid,
+        Sentence::AddressBlocked | Sentence::InvalidEmail => Class::RowInvalid,
         // The row itself is fine: sent without its twin it is accepted.
         Sentence::DuplicateIds => Class::Temporary,
     }

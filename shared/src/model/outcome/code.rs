@@ -18,6 +18,8 @@ pub(super) enum Sentence {
     IdPropertyNotUnique,
     /// The subscription type does not exist in this account.
     SubscriptionTypeUnknown,
+    /// The address belonged to a contact that was deleted for good, and may not come back.
+    AddressBlocked,
     /// The address is none.
     InvalidEmail,
 }
@@ -31,6 +33,7 @@ impl Sentence {
             Self::ListIsDynamic => "list_is_dynamic",
             Self::IdPropertyNotUnique => "id_property_not_unique",
             Self::SubscriptionTypeUnknown => "subscription_type_unknown",
+            Self::AddressBlocked => "address_blocked",
             Self::InvalidEmail => "invalid_email",
         }
     }
@@ -52,11 +55,18 @@ pub(super) fn sentence(error: &ErrorBody, operation: Operation) -> Option<Senten
         Some(Sentence::IdPropertyNotUnique)
     } else if writes_status && has("subscription") && (has("does not exist") || has("not found")) {
         Some(Sentence::SubscriptionTypeUnknown)
+    } else if has("permanently deleted") || has("gdpr deleted") || has("gdpr-deleted") || names_blocked(error) {
+        Some(Sentence::AddressBlocked)
     } else if has("not a valid email") || (has("email address") && has("is invalid")) {
         Some(Sentence::InvalidEmail)
     } else {
         None
     }
+}
+
+/// HubSpot's import names the fact by a word; a write tells it in prose.
+fn names_blocked(error: &ErrorBody) -> bool {
+    error.faults().iter().any(|fault| fault.code == "GDPR_BLACKLISTED_EMAIL")
 }
 
 /// The code of a whole call's refusal.

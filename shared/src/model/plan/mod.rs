@@ -15,11 +15,12 @@ use build::{groups, plan_of};
 
 pub use flaw::{Flaw, FlawKind, NOT_APPLIED};
 
-/// Rows that one call to a batch endpoint takes: HubSpot's limit for contacts; the same is assumed for statuses, where
-/// none is documented.
+/// Rows that one call to a batch endpoint takes: HubSpot's limit for contacts, which answers 400 to 101; the same is assumed for
+/// statuses, where none is documented.
 pub const ROWS_PER_CALL: usize = 100;
 
-/// Record ids that one membership call takes. HubSpot documents no limit; this keeps a request below 20 KB.
+/// Record ids that one membership call takes. HubSpot documents no limit; this keeps a request below 20 KB and
+/// one lost call cheap.
 pub const MEMBERS_PER_CALL: usize = 1000;
 
 /// How consent is read and written in a portal.

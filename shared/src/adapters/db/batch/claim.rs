@@ -13,6 +13,7 @@ use super::super::outbox::millis;
 use super::super::pool::{column, execute, query};
 use super::{ClaimedBatch, PortalSettings, UnreadableEvent};
 use crate::failpoint::{Guard, guarded};
+use crate::model::crm_change::CONTACT;
 use crate::model::event::{PlainContact, PlainEvent};
 use crate::model::ids::{ContactKey, EventId, LeaseToken, PortalId, RecordId, StreamId};
 use crate::model::plan::WriteMode;
@@ -210,8 +211,16 @@ fn settings(row: &Row) -> Result<PortalSettings, DbFailure> {
         unique_property: column(row, CLAIM, "unique_property")?,
         api_version: column(row, CLAIM, "api_version")?,
         off: column::<&str>(row, CLAIM, "mode")? != "live",
+        watched: watched(row)?,
         paused_for: paused_for.and_then(|ms| u64::try_from(ms).ok()).filter(|ms| *ms > 0).map(Duration::from_millis),
     })
+}
+
+/// The contact properties that the portal's rules wait for.
+fn watched(row: &Row) -> Result<HashSet<String>, DbFailure> {
+    let watched: Option<Vec<String>> = column(row, CLAIM, "watched")?;
+    let of_contacts = watched.iter().flatten().filter_map(|name| name.split_once(':'));
+    Ok(of_contacts.filter(|(object, _)| *object == CONTACT).map(|(_, property)| property.to_owned()).collect())
 }
 
 /// What a renewal found to be still held.

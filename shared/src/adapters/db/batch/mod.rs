@@ -5,7 +5,7 @@ mod finish;
 mod holders;
 mod receipts;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -82,6 +82,8 @@ pub struct PortalSettings {
     pub unique_property: String,
     /// The dated version of HubSpot's API that this portal is called in, if not the deployment's.
     pub api_version: Option<String>,
+    /// The contact properties that its rules wait for: what is written to them comes back, and has to be known then.
+    pub watched: HashSet<String>,
     /// Switched off by an operator.
     pub off: bool,
     /// Paused for this much longer.
@@ -239,6 +241,8 @@ pub struct OptOut {
     pub accepted_at: Timestamp,
     /// The call began after this.
     pub started_at: Timestamp,
+    /// So did calls before it, whose answers were lost.
+    pub earlier_starts: Vec<Timestamp>,
     /// HubSpot's instant of the change, if its answer arrived.
     pub remote_at: Option<Timestamp>,
 }

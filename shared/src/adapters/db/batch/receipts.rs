@@ -55,6 +55,7 @@ pub async fn own_opt_outs(client: &impl GenericClient, queries: &[OptOutQuery]) 
                 },
                 accepted_at: column(row, STATEMENT, "accepted_at")?,
                 started_at: column(row, STATEMENT, "started_at")?,
+                earlier_starts: column(row, STATEMENT, "earlier_starts")?,
                 remote_at: column(row, STATEMENT, "remote_at")?,
             })
         })

@@ -108,6 +108,7 @@ select a.event_id,
        coalesce(owner.is_shared, false) as is_shared, c.members,
        p.portal_id, p.call_limit, p.call_window_ms, p.search_limit_per_second, p.subscription_write_mode, p.unique_property, p.api_version, p.mode,
        (extract(epoch from p.paused_until - clock_timestamp()) * 1000)::bigint as paused_for_ms,
+       (select s.watched from hubferry.rule_sets s where s.portal_id = p.portal_id and s.state = 'active') as watched,
        done.receipts, newer.decisions
 from asked a
 left join hubferry.outbox_events e using (event_id)

@@ -54,7 +54,8 @@ finished as (
         last_error_summary = case when v.shares then 'another contact has the same record; both are written together from now on' else v.error_summary end,
         lease_token = null, lease_expires_at = null
     from (
-        select o.*, o.status = 'synced' and m.contact_key is not null as shares
+        -- Also who was written but for a property, and is dead for that.
+        select o.*, (o.status = 'synced' or (o.status = 'dead' and o.desired_state is not null)) and m.contact_key is not null as shares
         from owned o
         left join hubferry.subscription_streams s on s.stream_id = o.stream_id
         left join met m on m.portal_id = o.portal_id and m.contact_key = s.contact_key

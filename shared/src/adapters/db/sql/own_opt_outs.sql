@@ -1,6 +1,6 @@
 -- When we ourselves wrote, or may have written, an opt-out of these contacts, or of one that shares their address or record.
 -- In the same order: $1 portal ids, $2 contact keys, $3 operation keys.
-select asked.portal_id, asked.contact_key, r.operation_key, e.created_at as accepted_at, r.started_at, r.finished_at, r.remote_at
+select asked.portal_id, asked.contact_key, r.operation_key, e.created_at as accepted_at, r.earlier_starts, r.started_at, r.remote_at
 from unnest($1::bigint[], $2::text[], $3::text[]) as asked (portal_id, contact_key, operation_key)
 cross join lateral (
     select asked.contact_key

@@ -7,4 +7,5 @@ join hubferry.outbox_events e on e.event_id = o.event_id and e.lease_token = $6 
 order by o.event_id, o.operation_key
 on conflict (event_id, operation_key) do update
     set status = 'started', finished_at = null, desired_hash = excluded.desired_hash,
-        attempts = r.attempts + 1, started_at = clock_timestamp()
+        attempts = r.attempts + 1, started_at = clock_timestamp(),
+        earlier_starts = (r.earlier_starts || r.started_at)[greatest(1, cardinality(r.earlier_starts) - 18):]

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use futures::{StreamExt as _, stream};
 
 use crate::adapters::hubspot::{Call, Class, ContactRecord, ContactUpdate, ContactUpsert, Row, UpsertedContact};
+use crate::model::echo::ValueHash;
 use crate::model::ids::{ContactKey, RecordId};
 use crate::model::plan::{Flaw, ROWS_PER_CALL, Upsert};
 use crate::model::property_value::differs_from_echo;
 
 use super::super::calls::{Calls, NotCalled};
-use super::super::verdict::{Done, OperationResult};
+use super::super::verdict::{Done, Holding, OperationResult};
 use super::isolation::Parts;
 use super::{CALLS_AT_ONCE, Results, not_called, rows_of};
 
@@ -165,6 +166,7 @@ impl Contacts<'_> {
                     key: sets_key.then(|| upsert.owner.clone()),
                     correlation_id,
                     flaws: self.not_applied(upsert, &written),
+                    written: Some(Box::new(holding(upsert, &written))),
                     ..Done::default()
                 })
                 .into(),
@@ -193,6 +195,15 @@ impl Written {
     fn new(record_id: &str, echoed: BTreeMap<String, Option<String>>) -> Self {
         Self { record_id: record_id.parse().ok().map(RecordId), echoed }
     }
+}
+
+/// What HubSpot holds now, in its own words where it repeats them: so it will report it.
+fn holding(upsert: &Upsert, written: &Written) -> Holding {
+    let values = upsert.properties.iter().map(|(name, text)| {
+        let echoed = written.echoed.get(name).map(|echoed| echoed.as_deref().unwrap_or_default());
+        (name.clone(), ValueHash::of(echoed.unwrap_or(text)))
+    });
+    Holding(values.collect())
 }
 
 /// The text that a contact is found by.

@@ -50,7 +50,8 @@ impl Worker {
         results.extend(by_key.into_iter().chain(by_record));
         self.resolve_conflicts(portal, plan, &contacts, &mut results).await;
 
-        let (write, settled) = self.judge_consents(portal, plan, statuses, lease).await;
+        let consents = self.judge_consents(portal, plan, statuses, lease);
+        let ((write, settled), ()) = join!(consents, self.note_written(portal, &results));
         results.extend(settled);
         results.extend(statuses::write_all(calls, portal.write_mode, write).await);
 

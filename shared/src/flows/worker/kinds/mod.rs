@@ -5,12 +5,13 @@
 //! [`Worker::apply_kind`].
 
 mod contact_erase;
+mod webhook_delivery;
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use crate::adapters::db::{ContactRelease, LinkChange, PortalSettings, UnreadableEvent};
-use crate::model::event::{ERASE_KIND, PlainEvent};
+use crate::model::event::{DELIVERY_KIND, ERASE_KIND, PlainEvent};
 
 use super::Worker;
 use super::lease::Lease;
@@ -21,10 +22,12 @@ use super::portal::PortalOutcome;
 enum Kind {
     /// A contact is to be deleted in a portal.
     ContactErase,
+    /// A delivery of HubSpot's webhooks is to be applied.
+    WebhookDelivery,
 }
 
 /// Every kind of events that belong to no stream, by its name in the outbox.
-const KINDS: [(&str, Kind); 1] = [(ERASE_KIND, Kind::ContactErase)];
+const KINDS: [(&str, Kind); 2] = [(ERASE_KIND, Kind::ContactErase), (DELIVERY_KIND, Kind::WebhookDelivery)];
 
 impl Kind {
     fn of(event: &PlainEvent) -> Option<Self> {
@@ -66,6 +69,7 @@ impl Worker {
     ) -> PortalOutcome {
         match kind {
             Kind::ContactErase => self.erase_contacts(portal, events, lease, deadline).await,
+            Kind::WebhookDelivery => self.apply_deliveries(portal, events, lease, deadline).await,
         }
     }
 }

@@ -65,6 +65,7 @@ fn refused_contacts() -> Vec<ToldByBody> {
     let fault = |code: &str| invalid(&list(code));
     let missing = json!({"category": "VALIDATION_ERROR", "errors": [{"code": "MISSING_REQUIRED_PROPERTY"}]});
     let not_unique = invalid("upsert by non-unique property is not possible");
+    let blocked = invalid("The contact with this email address was permanently deleted");
     let escaped = json!({"context": {"id": ["a%40b"]}});
     vec![
         ("400 naming a property that does not exist", 400, 2, UpsertContacts, fault("PROPERTY_DOESNT_EXIST")),
@@ -72,6 +73,7 @@ fn refused_contacts() -> Vec<ToldByBody> {
         ("400 on a missing required property, one row", 400, 1, UpsertContacts, missing),
         ("400 on an id property without unique values", 400, 2, UpsertContacts, not_unique),
         ("400 on a value, one row", 400, 1, UpsertContacts, fault("INVALID_EMAIL")),
+        ("400 on the address of a contact that was deleted for good, one row", 400, 1, UpsertContacts, blocked),
         ("400 on a value, several rows", 400, 2, UpsertContacts, fault("INVALID_EMAIL")),
         (
             "400 on an id that is in the batch twice",

@@ -51,7 +51,8 @@ fn done(event: &PlainEvent, end: &Erased) -> Verdict {
     }
 }
 
-fn undone(
+/// What an event's row says after an answer that did not do it.
+pub(in super::super) fn undone(
     event: &PlainEvent,
     answer: Answer<'_>,
     (mut code, summary): (String, String),

@@ -27,6 +27,7 @@ use super::super::calls::{Calls, NotCalled};
 use super::super::lease::Lease;
 use super::super::portal::{PortalOutcome, closed};
 use super::one_each;
+pub(super) use conclude::undone;
 use lookup::{LOOKUPS, find_records};
 use removal::remove;
 
@@ -47,8 +48,8 @@ struct Erasure<'a> {
 /// How an erasure ended in HubSpot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Erased {
-    /// Nothing of the contact is there.
-    Gone,
+    /// Nothing of the contact is there. These were its records.
+    Gone(Vec<RecordId>),
     /// Its record is that of another contact too, and stays.
     Kept,
 }
@@ -144,7 +145,7 @@ impl Worker {
             erasures.len() > 1
                 && matches!(end, Err(Obstacle::Refused(refusal)) if refusal.class == Class::WholeBatchInvalid)
         });
-        self.wipe(lease, &mut ends).await;
+        self.wipe(portal, lease, &mut ends).await;
         let conclusion = conclude::conclude(&ends, clock::now());
         self.carry_out(portal, bucket, &conclusion).await;
         let outcome = PortalOutcome { calls: made, ..conclusion.outcome };
@@ -190,14 +191,23 @@ impl Worker {
 
     /// Wipes what is still stored about those that HubSpot holds no more. It comes before finishing: who crashes in between finds
     /// nothing in HubSpot, and does it once more.
-    async fn wipe(&self, lease: &Lease, ends: &mut [(&Erasure<'_>, Result<Erased, Obstacle>)]) {
+    async fn wipe(
+        &self,
+        portal: &PortalSettings,
+        lease: &Lease,
+        ends: &mut [(&Erasure<'_>, Result<Erased, Obstacle>)],
+    ) {
         let done: Vec<EventId> =
             ends.iter().filter(|(_, end)| end.is_ok()).map(|(erasure, _)| erasure.event.event_id).collect();
         if done.is_empty() {
             return;
         }
+        let gone: Vec<(EventId, Option<RecordId>)> = ends.iter().flat_map(|(erasure, end)| erasure.gone(end)).collect();
         let wiped = async {
             let connection = self.db.connection().await?;
+            if !gone.is_empty() {
+                db::bury_contact_records(&*connection, portal.portal_id, lease.token, &gone).await?;
+            }
             db::wipe_erased(&*connection, lease.token, &done).await
         };
         if let Err(error) = wiped.await {
@@ -211,10 +221,16 @@ impl Worker {
 const EMAIL: &str = "email";
 
 impl Erasure<'_> {
+    /// The records that went with it, and one entry for the erasure itself, since its contact may have had others before.
+    fn gone(&self, end: &Result<Erased, Obstacle>) -> Vec<(EventId, Option<RecordId>)> {
+        let Ok(Erased::Gone(records)) = end else { return Vec::new() };
+        records.iter().copied().map(Some).chain([None]).map(|record| (self.event.event_id, record)).collect()
+    }
+
     /// Its link is forgotten; so are those of all who were the same record, if that is gone.
     fn releases(&self, end: &Erased) -> Vec<ContactRelease> {
         let link = self.contact.record_id.map_or(LinkChange::None, LinkChange::IsNot);
-        let leaves = |key: &&ContactKey| *end == Erased::Gone || **key == self.contact.key;
+        let leaves = |key: &&ContactKey| matches!(end, Erased::Gone(_)) || **key == self.contact.key;
         let leaving = self.contact.leased.iter().filter(leaves);
         leaving
             .map(|key| ContactRelease { link, ..ContactRelease::unchanged(self.event.portal_id, key.clone()) })

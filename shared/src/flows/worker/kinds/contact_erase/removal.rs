@@ -17,7 +17,7 @@ pub(super) async fn remove(
     records: &[FoundRecord],
     in_use: &HashSet<RecordId>,
 ) -> Result<Erased, Obstacle> {
-    let mut end = Erased::Gone;
+    let mut end = Erased::Gone(records.iter().map(|record| record.record_id).collect());
     for record in records {
         if !calls.holds(erasure.event.event_id) {
             return Err(Obstacle::NotCalled(NotCalled::NotOurs));
