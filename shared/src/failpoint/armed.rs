@@ -15,12 +15,13 @@ use crate::model::ids::EventId;
 use crate::model::pacing::WORK_LEASE;
 
 /// Every point there is, in the order of an event's way.
-pub const NAMES: [&str; 11] = [
+pub const NAMES: [&str; 12] = [
     "intake.after_commit",
     "dispatcher.after_claim",
     "dispatcher.after_send",
     "dispatcher.after_mark",
     "worker.after_claim",
+    "worker.after_projection",
     "worker.after_reserve",
     "worker.after_call",
     "worker.after_started_receipts",
