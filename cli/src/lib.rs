@@ -27,6 +27,21 @@ pub async fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
+/// Returns at Ctrl-C, or at SIGTERM as service managers and `timeout` send it.
+pub async fn interrupted() {
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).ok();
+    let terminated = async {
+        match &mut terminate {
+            Some(signal) => drop(signal.recv().await),
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = terminated => {}
+    }
+}
+
 async fn run(arguments: Arguments) -> anyhow::Result<End> {
     hubferry::startup::tls();
     let environment = environment::read(arguments.env_file.as_deref())?;

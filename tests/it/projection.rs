@@ -11,14 +11,10 @@ mod volume;
 
 use std::time::{Duration, Instant};
 
-use hubferry::adapters::db::{self, NewDelivery, StoredDelivery};
 use hubferry::flows::worker::{Worker, WorkerSummary};
-use hubferry::model::hubspot_signature::{SecretUsed, SignatureVersion};
 use hubferry::model::ids::EventId;
-use hubferry::model::notification::{Sender, parse};
 use serde_json::{Value, json};
 use tokio_postgres::Row;
-use uuid::Uuid;
 
 use crate::world::{World, WorldConfig};
 
@@ -72,7 +68,7 @@ impl Crm {
 
     /// Stores a delivery as the webhook function does, and publishes its event. `None`: it said nothing new.
     async fn receive(&self, notes: &[Value]) -> Option<EventId> {
-        let (delivery_id, stored) = self.store(notes).await;
+        let (delivery_id, stored) = self.world.store_delivery(notes).await;
         if stored.events == 0 {
             return None;
         }
@@ -83,23 +79,6 @@ impl Crm {
             ))
             .await;
         Some(EventId(row[0].get(0)))
-    }
-
-    async fn store(&self, notes: &[Value]) -> (Uuid, StoredDelivery) {
-        let body = serde_json::to_vec(notes).unwrap();
-        let notifications = parse(&body, Sender::default(), hubferry::clock::now().as_millisecond()).unwrap();
-        let delivery_id = Uuid::new_v4();
-        let delivery = NewDelivery {
-            delivery_id,
-            headers: &json!({}),
-            body: &body,
-            app_id: None,
-            secret: SecretUsed::Current,
-            version: SignatureVersion::V3,
-            unreadable: None,
-        };
-        let connection = self.world.db.connection().await.unwrap();
-        (delivery_id, db::store_webhook_delivery(&*connection, &delivery, &notifications).await.unwrap())
     }
 
     /// Receives a delivery and applies it; it has to be done with then.

@@ -6,10 +6,8 @@ mod echoes;
 mod firing;
 mod versions;
 
-use hubferry::adapters::db::{self, NewDelivery, PushedRules, StoredDelivery};
+use hubferry::adapters::db::{self, PushedRules};
 use hubferry::clock;
-use hubferry::model::hubspot_signature::{SecretUsed, SignatureVersion};
-use hubferry::model::notification::{Sender, parse};
 use hubferry::model::rules::RuleSet;
 use serde_json::{Value, json};
 use tokio_postgres::Row;
@@ -49,27 +47,9 @@ impl Desk {
         })
     }
 
-    /// Stores a delivery as the webhook function does.
-    pub(crate) async fn store(&self, notes: &[Value]) -> (Uuid, StoredDelivery) {
-        let body = serde_json::to_vec(notes).unwrap();
-        let notifications = parse(&body, Sender::default(), clock::now().as_millisecond()).unwrap();
-        let delivery_id = Uuid::new_v4();
-        let delivery = NewDelivery {
-            delivery_id,
-            headers: &json!({}),
-            body: &body,
-            app_id: None,
-            secret: SecretUsed::Current,
-            version: SignatureVersion::V3,
-            unreadable: None,
-        };
-        let connection = self.world.db.connection().await.unwrap();
-        (delivery_id, db::store_webhook_delivery(&*connection, &delivery, &notifications).await.unwrap())
-    }
-
     /// Stores a delivery and applies it.
     pub(crate) async fn deliver(&self, notes: &[Value]) -> Uuid {
-        let (delivery, _) = self.store(notes).await;
+        let (delivery, _) = self.world.store_delivery(notes).await;
         self.settle().await;
         delivery
     }

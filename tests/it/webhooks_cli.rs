@@ -140,11 +140,12 @@ async fn what_was_quarantined_is_read_again_unless_somebody_else_s_secret_signed
 async fn a_replay_goes_through_all_its_pages_and_leaves_other_states_and_times_alone() {
     let desk = Desk::new(json!([])).await;
     for number in 0..120 {
-        desk.store(&[
-            desk.change(("contact", 1000 + number), "city", "Utrecht", -5),
-            desk.change(("ticket", 1), "subject", &number.to_string(), -5),
-        ])
-        .await;
+        desk.world
+            .store_delivery(&[
+                desk.change(("contact", 1000 + number), "city", "Utrecht", -5),
+                desk.change(("ticket", 1), "subject", &number.to_string(), -5),
+            ])
+            .await;
     }
     desk.settle().await;
     desk.world

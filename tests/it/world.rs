@@ -1,6 +1,8 @@
 //! A whole small world for a test: a database, queues, a simulated HubSpot, and the functions between them, driven step by
 //! step until nothing is left to do.
 
+mod deliveries;
+
 use std::time::Duration;
 
 use hubferry::adapters::budget::Budget;

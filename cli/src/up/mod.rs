@@ -152,20 +152,10 @@ fn sqs_client(args: &UpArgs) -> aws_sdk_sqs::Client {
     sqs_emulator::client_for(&format!("http://{}", args.queues))
 }
 
-/// Ctrl-C, or SIGTERM as service managers send it.
+/// The signal to stop, for every part of the stack.
 fn stop_signal() -> Stop {
     async {
-        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).ok();
-        let terminated = async {
-            match &mut terminate {
-                Some(signal) => drop(signal.recv().await),
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            () = terminated => {}
-        }
+        crate::interrupted().await;
         tracing::info!("Stopping. What runs may end; press Ctrl-C again to leave it to its leases.");
     }
     .boxed()

@@ -42,7 +42,7 @@ async fn main() -> ExitCode {
     let ended = tokio::select! {
         ended = takeover::measure(&arguments), if arguments.takeover => ended,
         ended = run::all(&arguments), if !arguments.takeover => ended,
-        () = interrupted() => Err(anyhow::anyhow!("interrupted")),
+        () = hubferry_cli::interrupted() => Err(anyhow::anyhow!("interrupted")),
     };
     match ended {
         Ok(true) => ExitCode::SUCCESS,
@@ -51,21 +51,6 @@ async fn main() -> ExitCode {
             report::line(&format!("error: {error:#}"));
             ExitCode::from(2)
         }
-    }
-}
-
-/// Ctrl-C, or SIGTERM as `timeout` sends it.
-async fn interrupted() {
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).ok();
-    let terminated = async {
-        match &mut terminate {
-            Some(signal) => drop(signal.recv().await),
-            None => std::future::pending().await,
-        }
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        () = terminated => {}
     }
 }
 

@@ -1,8 +1,5 @@
 //! What HubSpot reported about a contact goes with it.
 
-use hubferry::adapters::db::{self, NewDelivery};
-use hubferry::model::hubspot_signature::{SecretUsed, SignatureVersion};
-use hubferry::model::notification::{Sender, parse};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -29,24 +26,6 @@ fn change(world: &World, record: u64, value: &str, number: i64) -> Value {
     })
 }
 
-/// Stores a delivery as the webhook function does.
-async fn store(world: &World, notes: &[Value]) -> Uuid {
-    let body = serde_json::to_vec(notes).unwrap();
-    let notifications = parse(&body, Sender::default(), hubferry::clock::now().as_millisecond()).unwrap();
-    let delivery = NewDelivery {
-        delivery_id: Uuid::new_v4(),
-        headers: &json!({}),
-        body: &body,
-        app_id: None,
-        secret: SecretUsed::Current,
-        version: SignatureVersion::V3,
-        unreadable: None,
-    };
-    let connection = world.db.connection().await.unwrap();
-    db::store_webhook_delivery(&*connection, &delivery, &notifications).await.unwrap();
-    delivery.delivery_id
-}
-
 /// Tables and bodies that hold a secret.
 async fn holders(world: &World, secret: &str) -> Vec<String> {
     let mut found: Vec<String> = occurrences(world, secret).await.into_iter().map(|(table, _)| table).collect();
@@ -71,10 +50,10 @@ async fn nothing_that_hubspot_reported_is_left_in_any_table_and_what_is_reported
     subscribed(&world, "user-2", "bob@example.test").await;
     let (ada, bob) = (record_of(&world, "ada@example.test"), record_of(&world, "bob@example.test"));
     let first = change(&world, ada, SECRET, 1);
-    store(&world, &[first.clone(), change(&world, bob, OTHER, 2)]).await;
+    world.store_delivery(&[first.clone(), change(&world, bob, OTHER, 2)]).await;
     // The first notification comes again: this delivery has no row for it, and its body holds it all the same.
-    let repeat = store(&world, &[first, change(&world, bob, OTHER, 3)]).await;
-    let bobs = store(&world, &[change(&world, bob, OTHER, 4)]).await;
+    let (repeat, _) = world.store_delivery(&[first, change(&world, bob, OTHER, 3)]).await;
+    let (bobs, _) = world.store_delivery(&[change(&world, bob, OTHER, 4)]).await;
     world.drain().await;
     // What a rule made of it, with a value in it.
     world
@@ -86,7 +65,7 @@ async fn nothing_that_hubspot_reported_is_left_in_any_table_and_what_is_reported
         ))
         .await;
     // Reported, and not applied yet.
-    store(&world, &[change(&world, ada, SECRET, 5)]).await;
+    world.store_delivery(&[change(&world, ada, SECRET, 5)]).await;
     assert_eq!(
         holders(&world, SECRET).await,
         ["crm_values", "outbox_events", "webhook_events", "bodies"],
@@ -100,7 +79,7 @@ async fn nothing_that_hubspot_reported_is_left_in_any_table_and_what_is_reported
     assert_eq!(holders(&world, OTHER).await, ["crm_values", "webhook_events", "bodies"], "others keep theirs");
     assert_eq!((has_body(&world, repeat).await, has_body(&world, bobs).await), (false, true));
 
-    store(&world, &[change(&world, ada, SECRET, 6)]).await;
+    world.store_delivery(&[change(&world, ada, SECRET, 6)]).await;
     world.drain().await;
     assert_eq!(holders(&world, SECRET).await, Vec::<String>::new());
 }
@@ -110,7 +89,7 @@ async fn what_was_reported_about_a_record_that_stays_stays_too() {
     let world = World::new().await;
     subscribed(&world, "user-1", "ada@example.test").await;
     subscribed(&world, "user-2", "ada@example.test").await;
-    store(&world, &[change(&world, record_of(&world, "ada@example.test"), OTHER, 1)]).await;
+    world.store_delivery(&[change(&world, record_of(&world, "ada@example.test"), OTHER, 1)]).await;
     world.drain().await;
     erase(&world, "user-1").await;
     world.drain().await;

@@ -31,11 +31,15 @@ impl Stack {
         self.start(command, &["worker"])
     }
 
-    /// Returns when nothing is left to do. Whatever waits for its time is made due.
+    /// Returns when nothing is left to do. Whatever waits for its time is made due; so is what a worker had received and not
+    /// claimed when another of its batches ended it: the reconciler would publish that again after some minutes.
     async fn hurried(&self, sql: &tokio_postgres::Client) {
-        let make_due = "update hubferry.outbox_events set next_attempt_at = clock_timestamp() where status = 'retry'";
+        let make_due = "
+            update hubferry.outbox_events set next_attempt_at = clock_timestamp() where status = 'retry';
+            update hubferry.outbox_events set status = 'retry', next_attempt_at = clock_timestamp()
+            where status = 'queued' and queued_at < clock_timestamp() - interval '15 seconds'";
         self.wait_for("the end of the work", async || {
-            sql.execute(make_due, &[]).await.unwrap();
+            sql.batch_execute(make_due).await.unwrap();
             super::unfinished(&self.status().await) == 0
         })
         .await;
