@@ -20,8 +20,8 @@ SERVERS := infra/local/servers.sh
 TEST_FOLDER := .local/test
 CHAOS_FOLDER := .local/chaos
 TEST_PYTHON := target/test-python
-# An independent implementation of SQS, which the emulator is compared with.
-TEST_PYTHON_PACKAGES := boto3==1.43.11 'moto[server]==5.2.1'
+# An independent implementation of AWS: the SQS emulator is compared with it, and the templates make their stacks in it.
+TEST_PYTHON_PACKAGES := boto3==1.43.11 'moto[server]==5.2.1' aws-sam-translator==1.110.0
 # Linters of template.yaml and infra/.
 TEMPLATE_PYTHON := target/template-python
 TEMPLATE_PYTHON_PACKAGES := aws-sam-cli==1.170.0 cfn-lint==1.58.0 checkov==3.2.459
@@ -47,7 +47,7 @@ servers: install ## Start PostgreSQL and Redis in .local and leave them running;
 servers-stop: ## Stop the servers of .local
 	@$(SERVERS) stop .local
 
-test: lint $(TEST_PYTHON)/ready $(TEST_NODE)/ready | install-test ## Everything that has to pass: formatting, clippy, all tests
+test: lint lint-templates $(TEST_PYTHON)/ready $(TEST_NODE)/ready | install-test ## Everything that has to pass: formatting, clippy, linters of the templates, all tests
 	@infra/local/test.sh
 
 test-one: servers-test ## One integration test, quickly: NAME="part of its path"; its servers keep running
@@ -114,7 +114,7 @@ $(TEST_PYTHON)/ready: Makefile | install-test
 	@$(TEST_PYTHON)/bin/pip install --quiet --disable-pip-version-check $(TEST_PYTHON_PACKAGES)
 	@touch $@
 
-$(TEMPLATE_PYTHON)/ready: Makefile
+$(TEMPLATE_PYTHON)/ready: Makefile | install-test
 	@echo "making a Python environment in $(TEMPLATE_PYTHON)"
 	@python3 -m venv --clear $(TEMPLATE_PYTHON)
 	@$(TEMPLATE_PYTHON)/bin/pip install --quiet --disable-pip-version-check $(TEMPLATE_PYTHON_PACKAGES)

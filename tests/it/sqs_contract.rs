@@ -110,9 +110,9 @@ fn names(steps: &Steps) -> Vec<&String> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the test's own setting, which no function of hubferry knows")]
-fn python() -> String {
+pub(crate) fn python() -> String {
     std::env::var(PYTHON_VARIABLE)
-        .unwrap_or_else(|_| panic!("{PYTHON_VARIABLE} is not set: run `make test`, which installs boto3 and moto"))
+        .unwrap_or_else(|_| panic!("{PYTHON_VARIABLE} is not set: run `make test`, which installs what it needs"))
 }
 
 async fn run_script(python: &str, endpoint_url: String) -> Steps {

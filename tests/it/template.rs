@@ -3,6 +3,7 @@
 mod access;
 mod document;
 mod queues;
+mod stacks;
 mod variables;
 mod watching;
 
