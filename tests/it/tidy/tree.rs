@@ -8,6 +8,9 @@ use std::sync::OnceLock;
 /// Made by tools and people, not part of the project.
 const IGNORED_FOLDERS: [&str; 6] = ["target", ".git", ".local", ".aws-sam", ".idea", ".vscode"];
 
+/// What `make fuzz` writes: random text.
+const IGNORED_PATHS: [&str; 2] = ["fuzz/found", "fuzz/artifacts"];
+
 /// Written by a tool, under rules of its own.
 const IGNORED_FILES: [&str; 1] = ["Cargo.lock"];
 
@@ -82,7 +85,7 @@ fn collect(folder: &Path, files: &mut Vec<File>) {
         let path = entry.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if path.is_dir() {
-            if !IGNORED_FOLDERS.contains(&name.as_ref()) {
+            if !IGNORED_FOLDERS.contains(&name.as_ref()) && !IGNORED_PATHS.contains(&relative(&path).as_str()) {
                 collect(&path, files);
             }
         } else if !IGNORED_FILES.contains(&name.as_ref())
