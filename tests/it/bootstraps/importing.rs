@@ -8,12 +8,11 @@ use sqs_emulator::event_source;
 use tokio::sync::watch;
 
 use super::{Deployed, handler_of, side_by_side};
-use crate::servers::{bootstraps_folder, redis_url};
+use crate::servers::redis_url;
 use crate::world::WorldConfig;
 
-/// People of an import: of packaged functions as many as an import may have, of those of a development build fewer.
+/// People of the import.
 const PEOPLE: usize = 10_000;
-const PEOPLE_OF_A_DEVELOPMENT_BUILD: usize = 2_000;
 
 /// What one request may hold.
 const PEOPLE_PER_REQUEST: usize = 500;
@@ -30,16 +29,15 @@ const BETWEEN_ROUNDS: Duration = Duration::from_millis(200);
 /// An import that does not end within this does not end.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// The portal's limit is not the subject: at HubSpot's own, ten thousand people take the better part of a minute.
+/// The portal's limit is not the subject: at HubSpot's own, so many people take the better part of a minute.
 const CALLS_PER_WINDOW: u32 = 2_000;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_import_through_several_workers_converges() {
-    let people = if bootstraps_folder().is_some() { PEOPLE } else { PEOPLE_OF_A_DEVELOPMENT_BUILD };
+async fn an_import_of_ten_thousand_through_several_workers_converges() {
     let config =
         WorldConfig { call_limit: CALLS_PER_WINDOW, hubspot_limit: CALLS_PER_WINDOW, ..WorldConfig::default() };
     let deployed = Deployed::with(config, &redis_url()).await;
-    let everybody: Vec<usize> = (0..people).collect();
+    let everybody: Vec<usize> = (0..PEOPLE).collect();
     for some in everybody.chunks(PEOPLE_PER_REQUEST) {
         let requests: Vec<Value> = some.iter().map(|person| subscribing(*person)).collect();
         let (status, answer) =
@@ -71,8 +69,8 @@ async fn an_import_through_several_workers_converges() {
 
     let failed: usize = summaries.into_iter().map(|summary| summary.unwrap().failed).sum();
     assert_eq!(failed, 0, "messages that no worker finished");
-    assert_eq!(deployed.world.statuses().await, [("synced".into(), None, i64::try_from(people).unwrap())]);
-    assert_eq!(deployed.world.hubspot.list_members(101).len(), people);
+    assert_eq!(deployed.world.statuses().await, [("synced".into(), None, i64::try_from(PEOPLE).unwrap())]);
+    assert_eq!(deployed.world.hubspot.list_members(101).len(), PEOPLE);
     assert_eq!(deployed.world.hubspot.stats().answered_429, 0);
     assert!(deployed.worker.started() > 1, "one worker did it all");
     deployed.assert_nothing_is_left_open().await;
