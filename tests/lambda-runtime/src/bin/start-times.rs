@@ -21,7 +21,7 @@ const VARIABLES: [(&str, &str); 9] = [
     ("HUBFERRY_QUEUE_BULK_URL", "https://sqs.eu-west-1.amazonaws.com/123456789012/bulk"),
     ("HUBFERRY_QUEUE_INBOUND_URL", "https://sqs.eu-west-1.amazonaws.com/123456789012/inbound"),
     ("HUBFERRY_WEBHOOK_URL", "https://hooks.example.test/webhooks/hubspot"),
-    ("HUBFERRY_WEBHOOK_SECRETS", r#"[{"current": "a-client-secret"}]"#),
+    ("HUBFERRY_WEBHOOK_SECRETS", r#"[{"current": "a-client-secret-that-is-long"}]"#),
 ];
 
 /// How long functions take from the start of their process until they ask for their first event.
@@ -60,8 +60,9 @@ async fn measure(function: &Function, starts: u32) -> anyhow::Result<Vec<Duratio
     let mut times = Vec::new();
     for start in 0..=starts {
         let sandbox = Sandbox::start(function).await?;
-        let time = sandbox.ready().await.with_context(|| format!("{} does not start", function.name()))?;
-        sandbox.end().await;
+        let ready = sandbox.ready().await;
+        let lines = sandbox.end().await;
+        let time = ready.with_context(|| format!("{} does not start: {}", function.name(), lines.join("\n")))?;
         if start > 0 {
             times.push(time);
         }
