@@ -25,6 +25,7 @@ main() {
     x86_64) target=x86_64-unknown-linux-gnu machine=X86-64 ;;
     *) fail "ARCHITECTURE is arm64 or x86_64, not '$architecture'" ;;
     esac
+    [[ $folder == target/* ]] || fail "the folder is emptied first, so it has to be in target/: '$folder' is not"
     need "$target"
     for binary in functions/*/; do
         binaries+=("$(basename "$binary")")
