@@ -16,6 +16,17 @@ SEEDS ?= 10
 SECONDS := 60
 FUZZ_TARGETS := notifications signatures
 
+# Processor of the functions that `make package` builds: arm64, as template.yaml has it, or x86_64.
+ARCHITECTURE ?= arm64
+# Where `make package` puts them, and where `make bootstraps` puts those for this machine's processor.
+PACKAGED := target/lambda
+BOOTSTRAPS := target/bootstraps
+PACKAGE_PYTHON := target/package-python
+PACKAGE_PYTHON_PACKAGES := cargo-lambda==1.9.2 ziglang==0.17.1
+
+# How often `make start-times` starts each function.
+STARTS ?= 20
+
 SERVERS := infra/local/servers.sh
 TEST_FOLDER := .local/test
 CHAOS_FOLDER := .local/chaos
@@ -32,7 +43,7 @@ TEST_NODE_PACKAGE := @hubspot/api-client@13.5.0
 export HUBFERRY_TEST_PYTHON := $(CURDIR)/$(TEST_PYTHON)/bin/python
 export HUBFERRY_TEST_NODE_MODULES := $(CURDIR)/$(TEST_NODE)/node_modules
 
-.PHONY: help run servers servers-stop install install-test test test-one chaos chaos-program fuzz webhook-load servers-test servers-test-stop lint lint-templates fmt-check clippy fmt clean-local
+.PHONY: help run servers servers-stop install install-test test test-one chaos chaos-program fuzz webhook-load package bootstraps bootstraps-built start-times servers-test servers-test-stop lint lint-templates fmt-check clippy fmt clean-local
 
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -72,6 +83,21 @@ fuzz: ## Random input for what reads webhooks, each target for SECONDS=60; see d
 webhook-load: servers-test ## Measure an import of 50,000 contacts whose notifications come in, beside plain INSERTs
 	@set -a; source $(TEST_FOLDER)/stack.env; set +a; \
 	cargo test --release --locked --package hubferry-tests --test it -- --ignored --nocapture webhook::load
+
+package: $(PACKAGE_PYTHON)/ready ## Build every function for Lambda: target/lambda/<function>/bootstrap; ARCHITECTURE=x86_64 for another than arm64
+	@PATH="$(CURDIR)/$(PACKAGE_PYTHON)/bin:$$PATH" infra/package.sh $(ARCHITECTURE) $(PACKAGED)
+
+bootstraps: bootstraps-built servers-test ## Build every function as it is deployed, for this machine, and test these as processes
+	@set -a; source $(TEST_FOLDER)/stack.env; set +a; \
+	HUBFERRY_TEST_BOOTSTRAPS=$(CURDIR)/$(BOOTSTRAPS) \
+	cargo test --locked --package hubferry-tests --test it -- bootstraps:: $(ARGS)
+
+start-times: bootstraps-built ## Measure how long each function takes to start, beside one that does nothing: STARTS=20 times
+	@cargo run --quiet --locked --package lambda-runtime-emulator --bin start-times -- $(BOOTSTRAPS) --starts $(STARTS)
+
+bootstraps-built: $(PACKAGE_PYTHON)/ready
+	@PATH="$(CURDIR)/$(PACKAGE_PYTHON)/bin:$$PATH" infra/package.sh \
+	    $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,x86_64) $(BOOTSTRAPS) empty-function panicking-function
 
 servers-test: ## Start the servers that `make test-one` uses
 	@$(SERVERS) start $(TEST_FOLDER) --test
@@ -118,6 +144,12 @@ $(TEMPLATE_PYTHON)/ready: Makefile | install-test
 	@echo "making a Python environment in $(TEMPLATE_PYTHON)"
 	@python3 -m venv --clear $(TEMPLATE_PYTHON)
 	@$(TEMPLATE_PYTHON)/bin/pip install --quiet --disable-pip-version-check $(TEMPLATE_PYTHON_PACKAGES)
+	@touch $@
+
+$(PACKAGE_PYTHON)/ready: Makefile
+	@echo "making a Python environment in $(PACKAGE_PYTHON)"
+	@python3 -m venv --clear $(PACKAGE_PYTHON)
+	@$(PACKAGE_PYTHON)/bin/pip install --quiet --disable-pip-version-check $(PACKAGE_PYTHON_PACKAGES)
 	@touch $@
 
 # Remakes itself until it is there: where Node is missing, the tests that need it say that they are left out.

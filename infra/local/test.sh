@@ -25,8 +25,8 @@ run_tests() {
     cargo build --package hubferry-chaos --features failpoints --locked
     cargo test --workspace --locked --exclude hubferry-tests
     # What starts whole stacks of processes runs by itself, so that it starves nothing else; the rest comes last.
-    cargo test --workspace --locked --test it -- --test-threads=1 stack:: stopped_at_random
-    cargo test --workspace --locked --test it -- --skip stack:: --skip stopped_at_random
+    cargo test --workspace --locked --test it -- --test-threads=1 stack:: stopped_at_random bootstraps::importing
+    cargo test --workspace --locked --test it -- --skip stack:: --skip stopped_at_random --skip bootstraps::importing
 }
 
 if [[ ${1:-} == inside ]]; then

@@ -7,5 +7,6 @@ pub mod clock;
 pub mod config;
 pub mod failpoint;
 pub mod flows;
+pub mod invocation;
 pub mod model;
 pub mod startup;

@@ -19,6 +19,7 @@ use crate::flows::intake::Intake;
 use crate::flows::reconciler::{QUEUED_TOO_LONG, Reconciler};
 use crate::flows::webhook::Webhook;
 use crate::flows::worker::Worker;
+use crate::invocation::report_panics;
 use crate::model::pacing::Pace;
 
 /// Connections of a process that handles one invocation at a time with one statement at a time.
@@ -43,6 +44,7 @@ pub fn lambda() {
         .with_span_list(false)
         .with_env_filter(EnvFilter::new("info,aws_config=warn,aws_smithy_runtime=warn"))
         .init();
+    report_panics();
 }
 
 /// The intake, from the environment.

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod accepting;
+mod bootstraps;
 mod budget;
 mod cases;
 mod chaos;

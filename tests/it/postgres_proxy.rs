@@ -1,6 +1,6 @@
 //! A proxy before PostgreSQL that counts round trips: each ends with the server's message `ReadyForQuery`.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,9 +23,14 @@ pub(crate) struct PostgresProxy {
 impl PostgresProxy {
     /// Listens, and connects each caller to the server of this URL.
     pub(crate) async fn before(database_url: &str) -> Self {
+        Self::at(0, database_url).await
+    }
+
+    /// The same on this port.
+    pub(crate) async fn at(port: u16, database_url: &str) -> Self {
         let url: Url = database_url.parse().unwrap();
         let server = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let round_trips = Arc::new(AtomicU64::new(0));
         let counter = round_trips.clone();

@@ -2,6 +2,7 @@
 //!
 //! The schema is migrated once a process, into a template. A test gets a copy, which takes a fraction of the time.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use url::Url;
 
 const DATABASE_VARIABLE: &str = "HUBFERRY_TEST_DATABASE_URL";
 const REDIS_VARIABLE: &str = "HUBFERRY_TEST_REDIS_URL";
+const BOOTSTRAPS_VARIABLE: &str = "HUBFERRY_TEST_BOOTSTRAPS";
 
 /// Every database of ours is named `hubferry_test_<second of its process' start>_<random>_<number>`.
 const NAME_PREFIX: &str = "hubferry_test";
@@ -133,15 +135,24 @@ fn url_of(database: &str) -> anyhow::Result<String> {
     Ok(url.into())
 }
 
+/// The folder of the packaged functions; `None`: they are tested as this build made them.
+pub(crate) fn bootstraps_folder() -> Option<PathBuf> {
+    optional(BOOTSTRAPS_VARIABLE).map(PathBuf::from)
+}
+
+fn variable(name: &str) -> String {
+    match optional(name) {
+        Some(url) => url,
+        None => panic!("{name} is not set: run `make test`, or `make test-one NAME=…` for a single test"),
+    }
+}
+
 #[expect(
     clippy::disallowed_methods,
-    reason = "tests take nothing but their servers from the environment, and take it here"
+    reason = "tests take nothing but their servers and programs from the environment, and take it here"
 )]
-fn variable(name: &str) -> String {
-    match std::env::var(name) {
-        Ok(url) if !url.is_empty() => url,
-        _ => panic!("{name} is not set: run `make test`, or `make test-one NAME=…` for a single test"),
-    }
+fn optional(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 mod access;
 mod document;
+mod packaging;
 mod queues;
 mod stacks;
 mod variables;

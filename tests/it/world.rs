@@ -27,7 +27,10 @@ use tokio_postgres::Client;
 use crate::servers::{TestDatabase, fresh_database, redis_url};
 
 /// What every message that a worker meets in tests is sealed with: 32 bytes of zero.
-const SIGNING_KEY: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+pub(crate) const SIGNING_KEY: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+
+/// The access token of the simulated portal.
+pub(crate) const SIMULATOR_TOKEN: &str = "simulator-token";
 
 /// A message that came so often without being acknowledged is a dead letter.
 pub(crate) const MOST_RECEIVES: u32 = 5;
@@ -96,7 +99,7 @@ impl World {
         let urls = create_queues(&queues);
         let client = HubSpot::new(HubSpotConfig::new(hubspot.base_url().parse().unwrap())).unwrap();
         let keys = SigningKeys { current: SigningKey::parse(SIGNING_KEY).unwrap(), next: None };
-        let tokens = HubSpotTokens { default: "simulator-token".into(), by_portal: [].into() };
+        let tokens = HubSpotTokens { default: SIMULATOR_TOKEN.into(), by_portal: [].into() };
         let batches = [(&urls.interactive, 10), (&urls.bulk, config.bulk_batch), (&urls.inbound, INBOUND_BATCH)];
         let mappings = batches.map(|(url, batch_size)| {
             let mut mapping = EventSourceMapping::new(url.clone());
@@ -143,7 +146,7 @@ impl World {
         db::ensure_portal(&*connection, &portal).await.unwrap();
         self.map("newsletter", newsletter_targets()).await;
         self.map("events", json!({"contact_properties": {"firstname": "firstname"}, "subscription_type": 1003})).await;
-        let token = "simulator-token".into();
+        let token = SIMULATOR_TOKEN.into();
         let property = NewProperty {
             name: "hubferry_contact_key".into(),
             label: "Contact key".into(),
@@ -300,7 +303,7 @@ async fn simulator(portal: PortalId, config: &WorldConfig) -> Simulator {
     let account = AccountConfig {
         burst: Some(BurstLimit { calls: config.hubspot_limit, window_ms }),
         batch_consent: config.write_mode == WriteMode::Batch,
-        ..AccountConfig::new(portal.0.unsigned_abs(), "simulator-token")
+        ..AccountConfig::new(portal.0.unsigned_abs(), SIMULATOR_TOKEN)
     };
     Simulator::start(SimulatorConfig { accounts: vec![account], ..SimulatorConfig::default() }).await.unwrap()
 }

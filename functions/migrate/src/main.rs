@@ -1,15 +1,20 @@
 //! Lambda function that a deployment invokes before the others change: brings the schema up to date. Takes no input.
 
-use anyhow::Context as _;
+use std::process::ExitCode;
+
 use hubferry::adapters::db;
 use hubferry::config::Environment;
-use hubferry::startup;
+use hubferry::{invocation, startup};
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use serde::de::IgnoredAny;
 use serde_json::json;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> anyhow::Result<()> {
+async fn main() -> ExitCode {
+    invocation::ended(run().await)
+}
+
+async fn run() -> anyhow::Result<()> {
     startup::lambda();
     let mut environment = Environment::read();
     let database = &environment.database_url();
@@ -20,5 +25,5 @@ async fn main() -> anyhow::Result<()> {
         tracing::info!(summary = ?summary, "The schema is up to date.");
         Ok::<_, Diagnostic>(json!({ "applied": summary.applied, "version": summary.version }))
     });
-    lambda_runtime::run(handler).await.map_err(anyhow::Error::from_boxed).context("the runtime ended")
+    invocation::serve(handler).await
 }

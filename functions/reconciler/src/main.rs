@@ -1,13 +1,18 @@
 //! Lambda function on a schedule: rescues what expired, republishes what was orphaned. Takes no input.
 
-use anyhow::Context as _;
+use std::process::ExitCode;
+
 use hubferry::config::Environment;
-use hubferry::startup;
+use hubferry::{invocation, startup};
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use serde::de::IgnoredAny;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> anyhow::Result<()> {
+async fn main() -> ExitCode {
+    invocation::ended(run().await)
+}
+
+async fn run() -> anyhow::Result<()> {
     startup::lambda();
     let reconciler = &startup::reconciler(Environment::read()).await?;
     let handler = service_fn(async move |event: LambdaEvent<IgnoredAny>| {
@@ -16,5 +21,5 @@ async fn main() -> anyhow::Result<()> {
         tracing::info!(summary = ?summary, "A reconciler run ended.");
         Ok::<_, Diagnostic>(summary)
     });
-    lambda_runtime::run(handler).await.map_err(anyhow::Error::from_boxed).context("the runtime ended")
+    invocation::serve(handler).await
 }

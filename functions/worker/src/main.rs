@@ -1,13 +1,18 @@
 //! Lambda function on the queues: carries decisions to HubSpot.
 
-use anyhow::Context as _;
+use std::process::ExitCode;
+
 use aws_lambda_events::sqs::SqsEvent;
 use hubferry::config::Environment;
-use hubferry::startup;
+use hubferry::{invocation, startup};
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> anyhow::Result<()> {
+async fn main() -> ExitCode {
+    invocation::ended(run().await)
+}
+
+async fn run() -> anyhow::Result<()> {
     startup::lambda();
     let worker = &startup::worker(Environment::read())?;
     let handler = service_fn(async move |event: LambdaEvent<SqsEvent>| {
@@ -16,5 +21,5 @@ async fn main() -> anyhow::Result<()> {
         tracing::info!(summary = ?summary, "A batch ended.");
         Ok::<_, Diagnostic>(response)
     });
-    lambda_runtime::run(handler).await.map_err(anyhow::Error::from_boxed).context("the runtime ended")
+    invocation::serve(handler).await
 }
