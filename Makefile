@@ -80,7 +80,7 @@ fuzz: ## Random input for what reads webhooks, each target for SECONDS=60; see d
 	        -max_total_time=$(SECONDS) -max_len=65536 -timeout=10 -print_final_stats=1; \
 	done
 
-webhook-load: servers-test ## Measure an import of 50,000 contacts whose notifications come in, beside plain INSERTs
+webhook-load: servers-test ## Measure an import of 50,000 contacts whose notifications come in, beside plain INSERTs by pgbench
 	@set -a; source $(TEST_FOLDER)/stack.env; set +a; \
 	cargo test --release --locked --package hubferry-tests --test it -- --ignored --nocapture webhook::load
 

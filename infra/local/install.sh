@@ -7,6 +7,7 @@ install_missing() {
     have_redis || missing+=(redis)
     have_compiler || missing+=(compiler)
     if [[ $mode == test ]] && ! have_python; then missing+=(python); fi
+    if [[ $mode == test ]] && have_postgres && ! have_pgbench; then missing+=(pgbench); fi
     ((${#missing[@]} > 0)) || return 0
 
     say "installing: ${missing[*]}"
@@ -21,6 +22,7 @@ install_missing() {
 }
 
 have_postgres() { (postgres_find /nowhere) 2>/dev/null; }
+have_pgbench() { [[ -n $(pgbench_find) ]]; }
 have_redis() { (redis_find) 2>/dev/null; }
 have_compiler() { command -v cc >/dev/null && command -v pkg-config >/dev/null; }
 have_python() { python3 -c 'import ensurepip, venv' 2>/dev/null; }
@@ -30,6 +32,7 @@ apt_install() {
     for thing in "$@"; do
         case $thing in
         postgresql) packages+=(postgresql) ;;
+        pgbench) packages+=(postgresql-contrib) ;;
         redis) packages+=(redis-server) ;;
         compiler) packages+=(build-essential pkg-config) ;;
         python) packages+=(python3 python3-venv) ;;
@@ -78,7 +81,7 @@ brew_install() {
     local thing
     for thing in "$@"; do
         case $thing in
-        postgresql) brew install --quiet postgresql@17 ;;
+        postgresql | pgbench) brew install --quiet postgresql@17 ;;
         redis) brew install --quiet redis ;;
         compiler) brew install --quiet pkgconf ;;
         python) brew install --quiet python ;;
@@ -92,6 +95,7 @@ check_installed() {
     for thing in "$@"; do
         case $thing in
         postgresql) have_postgres || still+=("$thing") ;;
+        pgbench) have_pgbench || still+=("$thing") ;;
         redis) have_redis || still+=("$thing") ;;
         compiler) have_compiler || still+=("$thing") ;;
         python) have_python || still+=("$thing") ;;
@@ -107,6 +111,7 @@ describe() {
         separator='; '
         case $thing in
         postgresql) printf 'a PostgreSQL server, version %s or later' "$POSTGRES_LEAST_VERSION" ;;
+        pgbench) printf 'pgbench, which comes with PostgreSQL or its contrib package' ;;
         redis) printf 'redis-server, version %s or later' "$REDIS_LEAST_VERSION" ;;
         compiler) printf 'a C compiler (cc) and pkg-config' ;;
         python) printf 'Python 3 with its venv module' ;;

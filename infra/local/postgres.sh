@@ -67,6 +67,9 @@ postgres_find() {
     fail "found no PostgreSQL server of version $POSTGRES_LEAST_VERSION or later; run 'infra/local/servers.sh install'"
 }
 
+# Says where the pgbench of the newest server is, if there is one. Some distributions leave it to a package of its own.
+pgbench_find() { (postgres_find /nowhere && [[ -x $postgres_bin/pgbench ]] && say "$postgres_bin/pgbench") 2>/dev/null || command -v pgbench || true; }
+
 # Debian keeps versions side by side outside of PATH, Homebrew in folders of their own.
 postgres_candidates() {
     local folder

@@ -10,7 +10,7 @@
 # DIR is `.local` unless given. DIR/stack.env holds HUBFERRY_DATABASE_URL and HUBFERRY_REDIS_URL. A variable of that name
 # which is already set names a running server: it goes into stack.env as it is, and no server of that sort is started.
 # With --test the names are HUBFERRY_TEST_DATABASE_URL and HUBFERRY_TEST_REDIS_URL, so that tests never meet a database
-# that somebody works with, and PostgreSQL trades durability for speed.
+# that somebody works with, and PostgreSQL trades durability for speed. HUBFERRY_TEST_PGBENCH then names the program pgbench.
 # shellcheck source-path=SCRIPTDIR
 set -euo pipefail
 
@@ -65,7 +65,9 @@ start_all() {
         redis_start "$folder" "$2"
         redis_url=$(redis_url)
     fi
-    write_private "$folder/stack.env" "$(printf '%s=%q\n' "$database_variable" "$database_url" "$redis_variable" "$redis_url")"
+    local variables=("$database_variable" "$database_url" "$redis_variable" "$redis_url")
+    if [[ $2 == test && -n $(pgbench_find) ]]; then variables+=(HUBFERRY_TEST_PGBENCH "$(pgbench_find)"); fi
+    write_private "$folder/stack.env" "$(printf '%s=%q\n' "${variables[@]}")"
 }
 
 stop_all() {

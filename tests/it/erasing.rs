@@ -3,6 +3,7 @@
 mod asking;
 mod deleting;
 mod migrating;
+mod quarantined;
 mod reported;
 mod stored;
 mod under_way;

@@ -2,8 +2,10 @@
 
 mod lifecycle;
 mod merging;
+mod migrating;
 mod opting_out;
 mod orders;
+mod other_types;
 mod privacy;
 mod reading;
 mod values;

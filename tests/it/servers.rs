@@ -15,6 +15,7 @@ use url::Url;
 const DATABASE_VARIABLE: &str = "HUBFERRY_TEST_DATABASE_URL";
 const REDIS_VARIABLE: &str = "HUBFERRY_TEST_REDIS_URL";
 const BOOTSTRAPS_VARIABLE: &str = "HUBFERRY_TEST_BOOTSTRAPS";
+const PGBENCH_VARIABLE: &str = "HUBFERRY_TEST_PGBENCH";
 
 /// Every database of ours is named `hubferry_test_<second of its process' start>_<random>_<number>`.
 const NAME_PREFIX: &str = "hubferry_test";
@@ -37,6 +38,11 @@ pub(crate) fn redis_url() -> String {
 /// URL of the PostgreSQL for tests. The database in it is empty; [`fresh_database`] gives one with the schema.
 pub(crate) fn database_url() -> String {
     variable(DATABASE_VARIABLE)
+}
+
+/// The program pgbench, which comes with the PostgreSQL for tests.
+pub(crate) fn pgbench() -> String {
+    variable(PGBENCH_VARIABLE)
 }
 
 /// A migrated database that nobody else uses; dropped with the value.

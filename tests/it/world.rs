@@ -332,4 +332,5 @@ fn add(total: &mut WorkerSummary, more: &WorkerSummary) {
     total.deferred += more.deferred;
     total.lost += more.lost;
     total.calls += more.calls;
+    total.denied_reads += more.denied_reads;
 }

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 pub use key::NotificationKey;
-pub use kind::{NotificationKind, object_type};
+pub use kind::{NotificationKind, object_type, type_id};
 pub use reason::{QuarantineReason, UnreadableBody};
 
 use fields::Fields;

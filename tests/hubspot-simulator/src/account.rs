@@ -11,12 +11,16 @@ use crate::{
     preferences::Preferences,
 };
 
+const OTHERS: [ObjectType; 4] = [ObjectType::Company, ObjectType::Deal, ObjectType::Ticket, ObjectType::Pet];
+
 /// An account and the changes that have not reached the journal yet.
 pub(crate) struct Account {
     pub(crate) settings: AccountConfig,
     pub(crate) limits: Limits,
     pub(crate) contacts: ObjectStore,
     pub(crate) tasks: ObjectStore,
+    /// Of the types that nothing but their calls is about.
+    others: [ObjectStore; OTHERS.len()],
     pub(crate) preferences: Preferences,
     pub(crate) lists: Lists,
     pub(crate) dice: StdRng,
@@ -29,6 +33,7 @@ impl Account {
             limits: Limits::new(&settings),
             contacts: ObjectStore::new(ObjectType::Contact, settings.search_lag_ms),
             tasks: ObjectStore::new(ObjectType::Task, settings.search_lag_ms),
+            others: OTHERS.map(|object| ObjectStore::new(object, settings.search_lag_ms)),
             preferences: Preferences::default(),
             lists: Lists::new(&settings.lists),
             dice: StdRng::seed_from_u64(seed ^ settings.portal_id.0),
@@ -41,6 +46,10 @@ impl Account {
         match object {
             ObjectType::Contact => &self.contacts,
             ObjectType::Task => &self.tasks,
+            ObjectType::Company => &self.others[0],
+            ObjectType::Deal => &self.others[1],
+            ObjectType::Ticket => &self.others[2],
+            ObjectType::Pet => &self.others[3],
         }
     }
 
@@ -48,6 +57,10 @@ impl Account {
         match object {
             ObjectType::Contact => &mut self.contacts,
             ObjectType::Task => &mut self.tasks,
+            ObjectType::Company => &mut self.others[0],
+            ObjectType::Deal => &mut self.others[1],
+            ObjectType::Ticket => &mut self.others[2],
+            ObjectType::Pet => &mut self.others[3],
         }
     }
 
@@ -92,7 +105,7 @@ impl Account {
     /// The whole stored state as changes, for a journal that is written afresh.
     pub(crate) fn as_changes(&self) -> Vec<Change> {
         let mut all = Vec::new();
-        for object in [ObjectType::Contact, ObjectType::Task] {
+        for object in ObjectType::ALL {
             all.extend(self.store(object).as_changes());
         }
         all.extend(self.preferences.as_changes());

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use anyhow::Context as _;
 use jiff::Timestamp;
 
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
     answer::ApiError,
     clock::Moment,
     ids::{ListId, PortalId, RecordId, SubscriptionId},
-    objects::Record,
+    objects::{ObjectType, Record},
     preferences::SubscriptionState,
     properties::fold_email,
     world::SharedWorld,
@@ -109,6 +110,13 @@ impl AccountHandle<'_> {
     pub fn seed_contact(&self, properties: &[(&str, &str)]) -> anyhow::Result<RecordId> {
         let properties = properties.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
         self.act(|account, now| play::seed_contact(account, &properties, now.at))
+    }
+
+    /// A record of another type that exists already; the type as in a path, such as `companies`. Fails as the API would.
+    pub fn seed_record(&self, object_type: &str, properties: &[(&str, &str)]) -> anyhow::Result<RecordId> {
+        let object = ObjectType::from_path(object_type).context("there is no such type")?;
+        let properties = properties.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+        self.act(|account, now| play::seed(account, object, &properties, now.at))
     }
 
     /// Merges `other` into `primary` and gives the id of the surviving record, which is new.

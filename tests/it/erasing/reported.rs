@@ -7,18 +7,18 @@ use super::{erase, erasures, occurrences, subscribed, synced};
 use crate::world::World;
 
 /// A word that is in what was reported about the contact, and nowhere else.
-const SECRET: &str = "zephyrine";
+pub(super) const SECRET: &str = "zephyrine";
 
 /// A word that is in what was reported about another.
-const OTHER: &str = "quillon";
+pub(super) const OTHER: &str = "quillon";
 
 /// The record of the contact with this address.
-fn record_of(world: &World, email: &str) -> u64 {
+pub(super) fn record_of(world: &World, email: &str) -> u64 {
     world.hubspot.contact_by_email(email).unwrap().id.0
 }
 
 /// A change of a record; the same number makes it the same notification.
-fn change(world: &World, record: u64, value: &str, number: i64) -> Value {
+pub(super) fn change(world: &World, record: u64, value: &str, number: i64) -> Value {
     json!({
         "eventId": number, "portalId": world.portal.0, "appId": 9001, "occurredAt": 1_790_000_000_000_i64 + number,
         "subscriptionType": "contact.propertyChange", "attemptNumber": 0, "objectId": record, "changeSource": "CRM_UI",
@@ -27,7 +27,7 @@ fn change(world: &World, record: u64, value: &str, number: i64) -> Value {
 }
 
 /// Tables and bodies that hold a secret.
-async fn holders(world: &World, secret: &str) -> Vec<String> {
+pub(super) async fn holders(world: &World, secret: &str) -> Vec<String> {
     let mut found: Vec<String> = occurrences(world, secret).await.into_iter().map(|(table, _)| table).collect();
     let connection = world.db.connection().await.unwrap();
     let sql = "select count(*) from hubferry.webhook_deliveries where position(convert_to($1, 'UTF8') in body) > 0";
@@ -37,7 +37,7 @@ async fn holders(world: &World, secret: &str) -> Vec<String> {
     found
 }
 
-async fn has_body(world: &World, delivery: Uuid) -> bool {
+pub(super) async fn has_body(world: &World, delivery: Uuid) -> bool {
     let connection = world.db.connection().await.unwrap();
     let sql = "select body is not null from hubferry.webhook_deliveries where delivery_id = $1";
     connection.query_one(sql, &[&delivery]).await.unwrap().get(0)

@@ -19,17 +19,19 @@ pub struct Projected {
     /// Values that really changed, each with the event it belongs to, in the order in which they happened. They come again
     /// when the event is worked again.
     pub changes: Vec<(EventId, CrmChange)>,
-    /// Contacts' records whose values are uncertain.
+    /// Records whose values are uncertain.
     pub reads: Vec<OwedRead>,
     /// Events that still have to wipe what is stored about somebody.
     pub erasing: HashSet<EventId>,
 }
 
-/// A contact's record that has to be read.
+/// A record that has to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwedRead {
     /// The event that owes it.
     pub event_id: EventId,
+    /// Object type by name, such as `contact`, or by HubSpot's type id, such as `2-1234`.
+    pub object_type: String,
     /// The record.
     pub record_id: RecordId,
     /// The notification that asked for it.
@@ -56,12 +58,12 @@ impl fmt::Debug for OwedValue {
     }
 }
 
-/// A record that was read, or that is not there any more.
+/// A record that was read, or that is not there any more, or that HubSpot does not let us read.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SettledRead<'a> {
     /// What was owed.
     pub owed: &'a OwedRead,
-    /// What was found of its values, in their order. `None`: the record is gone, and nothing is learned of them.
+    /// What was found of its values, in their order. `None`: nothing is learned of them, and they stay uncertain.
     pub found: Option<Vec<Option<String>>>,
 }
 
@@ -90,16 +92,20 @@ fn sort_in(projected: &mut Projected, portal: PortalId, row: &Row) -> Result<(),
     let event_id = EventId(column(row, APPLY, "event_id")?);
     match column::<&str>(row, APPLY, "what")? {
         "change" => projected.changes.push((event_id, change(portal, row)?)),
-        "read" => {
+        "read" | "read_other" => {
             let record_id = RecordId(column(row, APPLY, "object_id")?);
+            let object_type: String = column(row, APPLY, "object_type")?;
             let value = OwedValue {
                 property: column(row, APPLY, "property")?,
                 value: column(row, APPLY, "before")?,
                 occurred_at: column(row, APPLY, "occurred_at")?,
             };
-            match projected.reads.last_mut().filter(|read| read.record_id == record_id) {
-                Some(read) => read.values.push(value),
-                None => projected.reads.push(OwedRead { event_id, record_id, key: key(row)?, values: vec![value] }),
+            let is_same = |read: &&mut OwedRead| (read.record_id, &read.object_type) == (record_id, &object_type);
+            if let Some(read) = projected.reads.last_mut().filter(is_same) {
+                read.values.push(value);
+            } else {
+                let (key, values) = (key(row)?, vec![value]);
+                projected.reads.push(OwedRead { event_id, object_type, record_id, key, values });
             }
         }
         _ => {
@@ -152,16 +158,19 @@ pub async fn settle_crm_reads(
     reads: &[SettledRead<'_>],
 ) -> Result<(), DbFailure> {
     let events: Vec<Uuid> = reads.iter().map(|read| read.owed.event_id.0).collect();
+    let types: Vec<&str> = reads.iter().map(|read| read.owed.object_type.as_str()).collect();
     let records: Vec<i64> = reads.iter().map(|read| read.owed.record_id.0).collect();
     let keys: Vec<&[u8]> = reads.iter().map(|read| &read.owed.key[..]).collect();
     let values = ValueColumns::of(reads);
-    let sql = "select hubferry.settle_crm_reads($1, $2, $3, $4, $5, $6, $7, $8, $9)";
-    let params: [(&(dyn ToSql + Sync), Type); 9] = [
+    let sql = "select hubferry.settle_crm_reads($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+    let params: [(&(dyn ToSql + Sync), Type); 11] = [
         (&token.0, Type::UUID),
         (&portal.0, Type::INT8),
         (&events, Type::UUID_ARRAY),
+        (&types, Type::TEXT_ARRAY),
         (&records, Type::INT8_ARRAY),
         (&keys, Type::BYTEA_ARRAY),
+        (&values.types, Type::TEXT_ARRAY),
         (&values.records, Type::INT8_ARRAY),
         (&values.properties, Type::TEXT_ARRAY),
         (&values.found, Type::TEXT_ARRAY),
@@ -173,6 +182,7 @@ pub async fn settle_crm_reads(
 /// Values that were read, a vector a column.
 #[derive(Default)]
 struct ValueColumns<'a> {
+    types: Vec<&'a str>,
     records: Vec<i64>,
     properties: Vec<&'a str>,
     found: Vec<Option<&'a str>>,
@@ -184,6 +194,7 @@ impl<'a> ValueColumns<'a> {
         let mut columns = Self::default();
         for read in reads {
             for (value, found) in read.owed.values.iter().zip(read.found.iter().flatten()) {
+                columns.types.push(&read.owed.object_type);
                 columns.records.push(read.owed.record_id.0);
                 columns.properties.push(&value.property);
                 columns.found.push(found.as_deref());

@@ -13,7 +13,10 @@ use crate::model::outcome::{Class, Intent, Named, Operation, Refusal, Row};
 use crate::model::plan::ROWS_PER_CALL;
 
 /// The ids of records that were merged into this one, joined by `;`.
-const MERGED_IDS: &str = "hs_merged_object_ids";
+pub(super) const MERGED_IDS: &str = "hs_merged_object_ids";
+
+/// The object type in paths.
+const CONTACTS: &str = "contacts";
 
 impl Account<'_> {
     /// Creates or updates contacts that are found by the unique property `id_property` (one call; at most
@@ -24,9 +27,14 @@ impl Account<'_> {
                    "objectWriteTraceId": row.trace_id})
         });
         let keys = rows.iter().map(|row| keys(Some(&row.trace_id), &row.id)).collect();
-        let batch =
-            Batch { verb: "upsert", operation: Operation::UpsertContacts, id_property: Some(id_property), keys };
-        self.contact_batch(batch, json!({"inputs": inputs.collect::<Vec<_>>()}), upserted).await
+        let batch = Batch {
+            object: CONTACTS,
+            verb: "upsert",
+            operation: Operation::UpsertContacts,
+            id_property: Some(id_property),
+            keys,
+        };
+        self.object_batch(batch, json!({"inputs": inputs.collect::<Vec<_>>()}), upserted).await
     }
 
     /// Updates contacts by record id. A record that a complete answer leaves out was merged away or deleted: its row is
@@ -36,8 +44,9 @@ impl Account<'_> {
             .iter()
             .map(|row| json!({"id": row.record_id, "properties": row.properties, "objectWriteTraceId": row.trace_id}));
         let keys = rows.iter().map(|row| keys(Some(&row.trace_id), &row.record_id)).collect();
-        let batch = Batch { verb: "update", operation: Operation::UpdateContacts, id_property: None, keys };
-        self.contact_batch(batch, json!({"inputs": inputs.collect::<Vec<_>>()}), record).await
+        let batch =
+            Batch { object: CONTACTS, verb: "update", operation: Operation::UpdateContacts, id_property: None, keys };
+        self.object_batch(batch, json!({"inputs": inputs.collect::<Vec<_>>()}), record).await
     }
 
     /// Reads contacts by record id, or by the unique property `id_property`. Unlike search this sees every finished write.
@@ -63,11 +72,11 @@ impl Account<'_> {
             body["idProperty"] = json!(id_property);
         }
         let keys = ids.iter().map(|id| keys(None, id)).collect();
-        let batch = Batch { verb: "read", operation: Operation::ReadContacts, id_property, keys };
-        self.contact_batch(batch, body, record).await
+        let batch = Batch { object: CONTACTS, verb: "read", operation: Operation::ReadContacts, id_property, keys };
+        self.object_batch(batch, body, record).await
     }
 
-    async fn contact_batch<R: Clone>(
+    pub(super) async fn object_batch<R: Clone>(
         &self,
         batch: Batch<'_>,
         body: Value,
@@ -78,7 +87,7 @@ impl Account<'_> {
         }
         let request = Request {
             method: Method::POST,
-            path: format!("{}/contacts/batch/{}", self.versions.path(Family::Objects), batch.verb),
+            path: format!("{}/{}/batch/{}", self.versions.path(Family::Objects), batch.object, batch.verb),
             query: Vec::new(),
             body: Some(body),
             intent: Intent { operation: batch.operation, rows: batch.keys.len() },
@@ -87,12 +96,14 @@ impl Account<'_> {
     }
 }
 
-/// What a contact batch needs to read its answer.
-struct Batch<'a> {
-    verb: &'static str,
-    operation: Operation,
-    id_property: Option<&'a str>,
-    keys: Vec<Keys>,
+/// Where a batch goes, and what it needs to read its answer.
+pub(super) struct Batch<'a> {
+    /// The object type in the path, encoded.
+    pub(super) object: &'a str,
+    pub(super) verb: &'static str,
+    pub(super) operation: Operation,
+    pub(super) id_property: Option<&'a str>,
+    pub(super) keys: Vec<Keys>,
 }
 
 impl Batch<'_> {
@@ -108,7 +119,7 @@ impl Batch<'_> {
         Ok(if omits_silently { rows.into_iter().map(unknown_to_gone).collect() } else { rows })
     }
 
-    /// A contact answers to its record id and merged ids, or to its id property and further addresses.
+    /// A record answers to its record id and merged ids, or to its id property and further addresses.
     fn result_keys(&self, result: &Object) -> Keys {
         let properties = decode::properties(result.get("properties"));
         let value = |name: &str| properties.get(name).cloned().flatten();
@@ -141,7 +152,7 @@ fn unknown_to_gone<R>(row: Row<R>) -> Row<R> {
     }
 }
 
-fn keys(trace_id: Option<&str>, id: &str) -> Keys {
+pub(super) fn keys(trace_id: Option<&str>, id: &str) -> Keys {
     Keys { trace_id: trace_id.map(str::to_owned), ids: vec![id.to_owned()] }
 }
 

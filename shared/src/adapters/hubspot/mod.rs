@@ -17,6 +17,7 @@ mod gdpr_delete;
 mod lists;
 mod properties;
 mod punctual;
+mod records;
 mod request;
 mod subscription_status;
 mod subscriptions;
@@ -36,6 +37,7 @@ pub use call::{Call, DailyHeaders, Sent};
 pub use contact::{ContactRecord, ContactUpdate, ContactUpsert, UpsertedContact};
 pub use lists::Membership;
 pub use properties::{NewProperty, NewPropertyGroup, PropertyDefinition};
+pub use records::RecordValues;
 pub use subscription_status::{ConsentState, StatusWrite, StatusWriteReason, SubscriptionState, SubscriptionStatus};
 pub use versions::{ApiVersion, ApiVersions, Family, VersionError};
 

@@ -179,8 +179,8 @@ impl Worker {
     }
 
     async fn finish(&self, token: LeaseToken, outcome: PortalOutcome) -> anyhow::Result<WorkerSummary> {
-        let PortalOutcome { verdicts, releases, receipts, calls } = outcome;
-        let mut summary = WorkerSummary { calls, ..WorkerSummary::default() };
+        let PortalOutcome { verdicts, releases, receipts, calls, denied_reads } = outcome;
+        let mut summary = WorkerSummary { calls, denied_reads, ..WorkerSummary::default() };
         if verdicts.is_empty() {
             return Ok(summary);
         }

@@ -33,6 +33,8 @@ pub(super) struct PortalOutcome {
     pub(super) releases: Vec<ContactRelease>,
     pub(super) receipts: Vec<Receipt>,
     pub(super) calls: u64,
+    /// Records whose uncertain values HubSpot does not let us read.
+    pub(super) denied_reads: u64,
 }
 
 impl PortalOutcome {
@@ -41,6 +43,7 @@ impl PortalOutcome {
         self.releases.extend(other.releases);
         self.receipts.extend(other.receipts);
         self.calls += other.calls;
+        self.denied_reads += other.denied_reads;
     }
 
     /// Events that this version can't read end here.

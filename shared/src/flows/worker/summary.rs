@@ -37,6 +37,8 @@ pub struct WorkerSummary {
     pub lost: u64,
     /// Calls made.
     pub calls: u64,
+    /// Records whose uncertain values HubSpot does not let us read.
+    pub denied_reads: u64,
 }
 
 impl WorkerSummary {
@@ -67,6 +69,7 @@ impl WorkerSummary {
         self.dead += part.dead;
         self.lost += part.lost;
         self.calls += part.calls;
+        self.denied_reads += part.denied_reads;
     }
 
     pub(super) fn count(&mut self, verdict: &Verdict) {

@@ -67,3 +67,8 @@ pub fn object_type(subscription_type: &str, type_id: Option<&str>) -> Option<Str
     let name = NAMED_TYPES.iter().find(|(id, _)| *id == type_id).map_or(type_id, |(_, name)| name);
     Some(name.to_owned())
 }
+
+/// HubSpot's type id of an object type, as the paths of its API take it: the other way round. Types without a name have it already.
+pub fn type_id(object_type: &str) -> &str {
+    NAMED_TYPES.iter().find(|(_, name)| *name == object_type).map_or(object_type, |(id, _)| id)
+}

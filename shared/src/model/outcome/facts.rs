@@ -45,7 +45,7 @@ pub enum Operation {
     UpsertContacts,
     /// `contacts/batch/update`.
     UpdateContacts,
-    /// `contacts/batch/read`.
+    /// `contacts/batch/read`, and that of any other object type.
     ReadContacts,
     /// Subscription statuses, one or many, read.
     ReadStatuses,

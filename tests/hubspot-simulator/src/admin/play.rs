@@ -64,8 +64,16 @@ fn set(
 }
 
 pub(crate) fn seed_contact(account: &mut Account, properties: &NewValues, at: Timestamp) -> Result<RecordId, ApiError> {
-    let object = ObjectType::Contact;
-    let written = account.contacts.write(None, properties, at);
+    seed(account, ObjectType::Contact, properties, at)
+}
+
+pub(crate) fn seed(
+    account: &mut Account,
+    object: ObjectType,
+    properties: &NewValues,
+    at: Timestamp,
+) -> Result<RecordId, ApiError> {
+    let written = account.store_mut(object).write(None, properties, at);
     let record = written.map_err(|refusal| refusal.into_error(object))?;
     let id = record.id;
     account.note(Change::Record { object, record });

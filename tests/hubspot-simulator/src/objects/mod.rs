@@ -41,19 +41,30 @@ pub(crate) const LIFECYCLE_STAGES: [&str; 8] = [
 ];
 
 /// The types of records that the simulator keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ObjectType {
     Contact,
     Task,
+    Company,
+    Deal,
+    Ticket,
+    /// The one custom type that every account has.
+    Pet,
 }
 
 impl ObjectType {
+    pub(crate) const ALL: [Self; 6] = [Self::Contact, Self::Task, Self::Company, Self::Deal, Self::Ticket, Self::Pet];
+
     /// Reads the segment of a path: the plural name, the singular one, or the type id.
     pub(crate) fn from_path(segment: &str) -> Option<Self> {
         match segment {
             "contacts" | "contact" | "0-1" => Some(Self::Contact),
             "tasks" | "task" | "0-27" => Some(Self::Task),
+            "companies" | "company" | "0-2" => Some(Self::Company),
+            "deals" | "deal" | "0-3" => Some(Self::Deal),
+            "tickets" | "ticket" | "0-5" => Some(Self::Ticket),
+            "pets" | "2-7001" => Some(Self::Pet),
             _ => None,
         }
     }
@@ -63,6 +74,10 @@ impl ObjectType {
         match self {
             Self::Contact => "contacts",
             Self::Task => "tasks",
+            Self::Company => "companies",
+            Self::Deal => "deals",
+            Self::Ticket => "tickets",
+            Self::Pet => "pets",
         }
     }
 
@@ -71,6 +86,10 @@ impl ObjectType {
         match self {
             Self::Contact => "Contact",
             Self::Task => "Task",
+            Self::Company => "Company",
+            Self::Deal => "Deal",
+            Self::Ticket => "Ticket",
+            Self::Pet => "Pet",
         }
     }
 }

@@ -9,7 +9,9 @@ use crate::clock::iso;
 fn default_properties(object: ObjectType) -> &'static [&'static str] {
     match object {
         ObjectType::Contact => &["createdate", "email", "firstname", "hs_object_id", "lastmodifieddate", "lastname"],
-        ObjectType::Task => &["createdate", "hs_object_id", "lastmodifieddate"],
+        ObjectType::Task | ObjectType::Company | ObjectType::Deal | ObjectType::Ticket | ObjectType::Pet => {
+            &["createdate", "hs_object_id", "lastmodifieddate"]
+        }
     }
 }
 

@@ -14,6 +14,10 @@ pub(super) fn group(object: ObjectType) -> PropertyGroup {
     let (name, label) = match object {
         ObjectType::Contact => ("contactinformation", "Contact information"),
         ObjectType::Task => ("task", "Task information"),
+        ObjectType::Company => ("companyinformation", "Company information"),
+        ObjectType::Deal => ("dealinformation", "Deal information"),
+        ObjectType::Ticket => ("ticketinformation", "Ticket information"),
+        ObjectType::Pet => ("pet_information", "Pet information"),
     };
     PropertyGroup { name: name.to_owned(), label: label.to_owned(), display_order: 0 }
 }
@@ -23,6 +27,10 @@ pub(super) fn properties(object: ObjectType) -> Vec<PropertyDefinition> {
     match object {
         ObjectType::Contact => all.extend(contact()),
         ObjectType::Task => all.extend(task()),
+        ObjectType::Company => all.extend(texts(object, &["name", "domain", "city", "country", "phone"])),
+        ObjectType::Deal => all.extend(texts(object, &["dealname", "dealstage", "pipeline", "amount"])),
+        ObjectType::Ticket => all.extend(texts(object, &["subject", "content", "hs_pipeline_stage"])),
+        ObjectType::Pet => all.extend(texts(object, &["name", "city"])),
     }
     all
 }
@@ -40,6 +48,12 @@ fn common(object: ObjectType) -> [PropertyDefinition; 6] {
         own("hs_timestamp", Datetime, "date"),
         own("hubspot_owner_id", Text, "text"),
     ]
+}
+
+/// Properties of types of which only little is simulated.
+fn texts(object: ObjectType, names: &[&str]) -> Vec<PropertyDefinition> {
+    let group = group(object).name;
+    names.iter().map(|name| PropertyDefinition::standard(name, name, Text, "text", &group)).collect()
 }
 
 fn contact() -> Vec<PropertyDefinition> {

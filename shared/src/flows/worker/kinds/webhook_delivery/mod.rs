@@ -80,7 +80,8 @@ impl Worker {
         failpoint!("worker.after_projection");
         self.erase_reported(portal, &projected.erasing, lease, &mut obstacles).await;
         self.react_to(projected.changes, &mut obstacles).await;
-        outcome.calls = self.read_uncertain(portal, projected.reads, lease, deadline, &mut obstacles).await;
+        let reads = self.read_uncertain(portal, projected.reads, lease, deadline, &mut obstacles).await;
+        (outcome.calls, outcome.denied_reads) = (reads.calls, reads.denied);
         let conclusion = conclude(portal, &deliveries, &obstacles);
         let bucket = Bucket::calls(portal.portal_id, portal.call_limit, portal.call_window);
         self.carry_out(portal, bucket, &conclusion).await;

@@ -1,10 +1,13 @@
-//! Reads the current values of contacts that notifications left uncertain: several values at one instant, or a merge.
+//! Reads the current values of records that notifications left uncertain: several values at one instant, or a merge.
+//!
+//! A type that HubSpot does not let us read, for want of a scope or because there is none such any more, is not asked for over and
+//! over: its values stay marked as uncertain, which is logged for a person, and a replay of their deliveries asks again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use crate::adapters::db::{self, OwedRead, PortalSettings, SettledRead};
-use crate::adapters::hubspot::{Class, ContactRecord, Refusal};
+use crate::adapters::hubspot::{Class, RecordValues, Refusal};
 use crate::model::budget::{Bucket, Lane};
 use crate::model::crm_change::{CONTACT, CrmChange};
 use crate::model::ids::PortalId;
@@ -26,9 +29,17 @@ const SHARE_OF_LIMIT: u32 = 3;
 /// What did not fit one turn comes again after this long.
 pub(super) const MORE_READS_WAIT: Duration = Duration::from_secs(1);
 
+/// What reading came to.
+#[derive(Debug, Default)]
+pub(super) struct ReadsMade {
+    pub(super) calls: u64,
+    /// Records that HubSpot does not let us read, whose values stay uncertain.
+    pub(super) denied: u64,
+}
+
 impl Worker {
-    /// Reads what is owed as far as budget, lease and time allow. Returns the number of calls made. What was applied stays, and
-    /// what is still owed stands with the records.
+    /// Reads what is owed as far as budget, lease and time allow. What was applied stays, and what is still owed stands with the
+    /// records.
     pub(super) async fn read_uncertain(
         &self,
         portal: &PortalSettings,
@@ -36,16 +47,17 @@ impl Worker {
         lease: &Lease,
         deadline: Instant,
         obstacles: &mut Obstacles,
-    ) -> u64 {
+    ) -> ReadsMade {
         if owed.is_empty() {
-            return 0;
+            return ReadsMade::default();
         }
         if closed(portal).is_some() {
             put_off(&owed, &Obstacle::Closed, obstacles);
-            return 0;
+            return ReadsMade::default();
         }
         let most = (portal.call_limit / SHARE_OF_LIMIT).clamp(1, MOST_CALLS);
-        let chunks: Vec<&[OwedRead]> = owed.chunks(ROWS_PER_CALL).collect();
+        let types = owed.chunk_by(|one, next| one.object_type == next.object_type);
+        let chunks: Vec<&[OwedRead]> = types.flat_map(|reads| reads.chunks(ROWS_PER_CALL)).collect();
         let (now, later) = chunks.split_at(chunks.len().min(most as usize));
         for chunk in later {
             put_off(chunk, &Obstacle::MoreReads, obstacles);
@@ -57,16 +69,16 @@ impl Worker {
             Ok(calls) => calls,
             Err(reason) => {
                 put_off(&owed, &Obstacle::NotCalled(reason), obstacles);
-                return 0;
+                return ReadsMade::default();
             }
         };
-        let mut settled = Vec::new();
+        let (mut settled, mut denied) = (Vec::new(), Denied::new());
         for chunk in now {
-            settled.extend(read(&calls, chunk, obstacles).await);
+            settled.extend(read(&calls, chunk, obstacles, &mut denied).await);
         }
         let made = calls.settle().await;
         self.write_read(portal.portal_id, &settled, lease, obstacles).await;
-        made
+        ReadsMade { calls: made, denied: tell(portal.portal_id, &denied) }
     }
 
     /// What follows from a change comes before the value is written: who crashes in between reads once more, and finds it again.
@@ -101,17 +113,42 @@ impl Worker {
     }
 }
 
-/// One call for up to a hundred records.
-async fn read<'a>(calls: &Calls<'_>, chunk: &'a [OwedRead], obstacles: &mut Obstacles) -> Vec<SettledRead<'a>> {
+/// Records that HubSpot does not let us read, by object type and why.
+type Denied = BTreeMap<(String, String), u64>;
+
+/// Says which types can't be read, once for all their records. Returns how many these are.
+fn tell(portal: PortalId, denied: &Denied) -> u64 {
+    for ((object_type, code), records) in denied {
+        tracing::error!(
+            portal.id = portal.0,
+            object.type = object_type,
+            hubspot.code = code,
+            reads.denied = records,
+            "HubSpot does not let us read records of a type, so their values stay uncertain."
+        );
+    }
+    denied.values().sum()
+}
+
+/// One call for up to a hundred records of one type.
+async fn read<'a>(
+    calls: &Calls<'_>,
+    chunk: &'a [OwedRead],
+    obstacles: &mut Obstacles,
+    denied: &mut Denied,
+) -> Vec<SettledRead<'a>> {
+    let Some(OwedRead { object_type, .. }) = chunk.first() else { return Vec::new() };
     let ids: Vec<String> = chunk.iter().map(|owed| owed.record_id.to_string()).collect();
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
     let properties: BTreeSet<&str> =
         chunk.iter().flat_map(|owed| owed.values.iter().map(|value| value.property.as_str())).collect();
     let properties: Vec<&str> = properties.into_iter().collect();
-    let rows = match calls.make(calls.account.read_contacts(None, &ids, &properties)).await {
+    let rows = match calls.make(calls.account.read_records(object_type, &ids, &properties)).await {
         Err(reason) => vec![Err(Obstacle::NotCalled(reason)); chunk.len()],
         Ok(call) => match call.result {
             Ok(rows) => rows.into_iter().map(found).collect(),
+            // Not of the records, which are refused one by one.
+            Err(refusal) if object_type != CONTACT => vec![Err(Obstacle::Refused(refusal)); chunk.len()],
             Err(refusal) => vec![found(Row::Refused(refusal)); chunk.len()],
         },
     };
@@ -119,14 +156,33 @@ async fn read<'a>(calls: &Calls<'_>, chunk: &'a [OwedRead], obstacles: &mut Obst
     for (owed, row) in chunk.iter().zip(rows) {
         match row {
             Ok(record) => settled.push(SettledRead { owed, found: record.map(|record| values(owed, &record)) }),
+            Err(Obstacle::Refused(refusal)) if is_denied(object_type, &refusal) => {
+                *denied.entry((object_type.clone(), refusal.code)).or_default() += 1;
+                settled.push(SettledRead { owed, found: None });
+            }
             Err(obstacle) => put_off(std::slice::from_ref(owed), &obstacle, obstacles),
         }
     }
     settled
 }
 
+/// Whether a refusal stays one however often it is asked. Contacts have to be readable: without them hubferry does nothing, and a
+/// dead event says so.
+fn is_denied(object_type: &str, refusal: &Refusal) -> bool {
+    let is_lasting = match refusal.class {
+        Class::Configuration
+        | Class::RowInvalid
+        | Class::WholeBatchInvalid
+        | Class::Conflict
+        | Class::Gone
+        | Class::OptedOut => true,
+        Class::RateLimited(_) | Class::Locked | Class::Migrating | Class::Temporary | Class::Credential(_) => false,
+    };
+    is_lasting && object_type != CONTACT
+}
+
 /// A record that is gone has no values any more: its deletion, or its merge, is reported by itself.
-fn found(row: Row<ContactRecord>) -> Result<Option<ContactRecord>, Obstacle> {
+fn found(row: Row<RecordValues>) -> Result<Option<RecordValues>, Obstacle> {
     match row {
         Row::Done(record) => Ok(Some(record)),
         Row::Refused(Refusal { class: Class::Gone, .. }) => Ok(None),
@@ -136,8 +192,8 @@ fn found(row: Row<ContactRecord>) -> Result<Option<ContactRecord>, Obstacle> {
 }
 
 /// In the order in which they are owed. HubSpot has no empty values.
-fn values(owed: &OwedRead, record: &ContactRecord) -> Vec<Option<String>> {
-    owed.values.iter().map(|value| record.value(&value.property).map(str::to_owned)).collect()
+fn values(owed: &OwedRead, record: &RecordValues) -> Vec<Option<String>> {
+    owed.values.iter().map(|value| record.get(&value.property).cloned()).collect()
 }
 
 fn changes(portal: PortalId, read: &SettledRead<'_>) -> Vec<CrmChange> {
@@ -147,7 +203,7 @@ fn changes(portal: PortalId, read: &SettledRead<'_>) -> Vec<CrmChange> {
     other
         .map(|(known, found)| CrmChange {
             portal_id: portal,
-            object_type: CONTACT.to_owned(),
+            object_type: read.owed.object_type.clone(),
             object_id: read.owed.record_id,
             property: known.property.clone(),
             before: known.value.clone(),
