@@ -99,7 +99,7 @@ bootstraps-built: $(PACKAGE_PYTHON)/ready
 	@PATH="$(CURDIR)/$(PACKAGE_PYTHON)/bin:$$PATH" infra/package.sh \
 	    $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,x86_64) $(BOOTSTRAPS) empty-function panicking-function
 
-servers-test: ## Start the servers that `make test-one` uses
+servers-test: | install-test ## Start the servers that `make test-one` uses
 	@$(SERVERS) start $(TEST_FOLDER) --test
 
 servers-test-stop: ## Stop them
