@@ -121,6 +121,7 @@ async fn an_erasure_that_is_cut_off_anywhere_is_done_by_the_next_worker() {
         drop(events);
         // The worker is gone in the middle of its call: whether HubSpot has it depends on the number.
         world.hubspot.add_fault(Fault::always(Action::SlowAnswerMs(2_000)).on_path("contacts/").after(calls));
+        world.hubspot.reset_stats();
         let worker = world.worker.clone();
         let working = tokio::spawn(async move { worker.work(&[event], Instant::now() + Duration::from_mins(1)).await });
         while world.hubspot.stats().calls("contacts.batch_read") + world.hubspot.stats().calls(GDPR_DELETE)
@@ -132,7 +133,6 @@ async fn an_erasure_that_is_cut_off_anywhere_is_done_by_the_next_worker() {
         // It has let go of everything, its renewals too, before its leases are ended.
         drop(working.await);
         world.hubspot.clear_faults();
-        world.hubspot.reset_stats();
         world.sql("update hubferry.outbox_events set lease_expires_at = now() - interval '1 s' where status = 'processing'").await;
         world.sql("update hubferry.contact_links set lease_expires_at = now() - interval '1 s' where lease_token is not null").await;
         world.drain().await;

@@ -6,6 +6,7 @@ use tokio_postgres::GenericClient;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::conflict::Conflicting;
 use super::failure::DbFailure;
 use super::pool::{column, query};
 use crate::model::ids::{ContactKey, EventId, LeaseToken, PortalId, RecordId};
@@ -50,6 +51,12 @@ pub enum EraseFailure {
     /// The database did not do it.
     #[error(transparent)]
     Db(#[from] DbFailure),
+}
+
+impl Conflicting for EraseFailure {
+    fn is_conflict(&self) -> bool {
+        matches!(self, Self::Db(failure) if failure.is_conflict())
+    }
 }
 
 /// Erases a contact in one statement. `brands`: whom the caller may act for; `None`: for all.

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tokio_postgres::error::SqlState;
 
+use super::conflict::Conflicting;
+
 /// A statement that did not succeed.
 ///
 /// PostgreSQL's own messages quote the offending values, which may be personal data: this keeps the SQLSTATE and the name
@@ -59,9 +61,10 @@ impl DbFailure {
             None => Self::Unreachable { statement, cause: chain(error) },
         }
     }
+}
 
-    /// Two transactions waited for each other, or could not be put in an order: the same again may succeed.
-    pub fn is_conflict(&self) -> bool {
+impl Conflicting for DbFailure {
+    fn is_conflict(&self) -> bool {
         let conflicts = [SqlState::T_R_DEADLOCK_DETECTED.code(), SqlState::T_R_SERIALIZATION_FAILURE.code()];
         matches!(self, Self::Refused { sqlstate, .. } if conflicts.contains(&sqlstate.as_str()))
     }

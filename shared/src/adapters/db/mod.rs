@@ -6,6 +6,7 @@
 mod accepting;
 mod batch;
 mod configuration;
+mod conflict;
 mod echoes;
 mod erasing;
 mod events;
@@ -32,6 +33,7 @@ pub use configuration::{
     MappingVersion, NewPortal, activate_mapping, brand_portal, create_token, ensure_portal, ensure_product,
     portal_call_limit, portal_settings, push_first_mapping, push_mapping,
 };
+pub use conflict::{Conflicting, again_after_conflict};
 pub use echoes::{WrittenValue, forget_written_values, note_written};
 pub use erasing::{
     EraseFailure, ErasedContact, ErasureEvent, ErasurePreview, FoundRecord, bury_contact_records, erase_contact,

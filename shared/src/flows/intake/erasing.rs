@@ -28,13 +28,8 @@ pub(super) async fn erase(
     let trace = traceparent(&headers);
     let key = ContactKey(key);
     let connection = intake.db.connection().await.map_err(|error| Problem::database(&error))?;
-    let erased = match db::erase_contact(&*connection, &key, Some(&brands), Some(&trace)).await {
-        Err(EraseFailure::Db(error)) if error.is_conflict() => {
-            db::erase_contact(&*connection, &key, Some(&brands), Some(&trace)).await
-        }
-        other => other,
-    };
-    let erased = erased.map_err(|failure| problem(&failure))?;
+    let erase = || db::erase_contact(&*connection, &key, Some(&brands), Some(&trace));
+    let erased = db::again_after_conflict(erase).await.map_err(|failure| problem(&failure))?;
     failpoint!("intake.after_commit");
     let status = if erased.replayed { StatusCode::OK } else { StatusCode::ACCEPTED };
     let body = json!({

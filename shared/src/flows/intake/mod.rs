@@ -160,7 +160,10 @@ impl Intake {
         let trace = traceparent(headers);
         let connection = self.db.connection().await.map_err(|error| Problem::database(&error))?;
         let requests = Value::Array(requests);
-        let mut answers = accept_again_after_conflict(&connection, &requests, &trace).await?;
+        // Contacts are locked in order, so that a deadlock takes an application that accepts several times in a transaction.
+        let accept = || db::accept_subscriptions(&*connection, &requests, Some(&trace));
+        let answers = db::again_after_conflict(accept).await;
+        let mut answers = answers.map_err(|error| Problem::database(&error))?;
         failpoint!("intake.after_commit");
         let mut faulty = faulty.into_iter();
         for (request, answer) in requests.as_array().into_iter().flatten().zip(&mut answers) {
@@ -172,20 +175,6 @@ impl Intake {
         }
         Ok(answers)
     }
-}
-
-/// Accepting locks contacts in order, so a deadlock takes an application that accepts several times in one transaction. It
-/// is answered by once more, since a rolled-back statement left nothing behind.
-async fn accept_again_after_conflict(
-    connection: &db::Connection,
-    requests: &Value,
-    trace: &str,
-) -> Result<Vec<AcceptAnswer>, Problem> {
-    match db::accept_subscriptions(&**connection, requests, Some(trace)).await {
-        Err(error) if error.is_conflict() => db::accept_subscriptions(&**connection, requests, Some(trace)).await,
-        other => other,
-    }
-    .map_err(|error| Problem::database(&error))
 }
 
 fn accepted_response(accepted: &Accepted) -> Response {

@@ -187,7 +187,7 @@ impl Webhook {
             version: verified.version,
             unreadable,
         };
-        let store = store_again_after_conflict(&self.db, &delivery, &notifications);
+        let store = store(&self.db, &delivery, &notifications);
         match tokio::time::timeout(STORE_TIME_LIMIT, store).await {
             Ok(Ok(stored)) => Answer::Stored { delivery_id: delivery.delivery_id, stored, unreadable },
             Ok(Err(failure)) => {
@@ -234,20 +234,14 @@ async fn receive(
     webhook.receive(received, clock::now()).await.into_response()
 }
 
-/// Two deliveries of the same wait for each other in one order, so nobody here makes a deadlock; whoever else does costs
-/// one more try.
-async fn store_again_after_conflict(
+/// Two deliveries of the same wait for each other in one order, so that a deadlock takes somebody else.
+async fn store(
     db: &Db,
     delivery: &NewDelivery<'_>,
     notifications: &[Result<Notification, Quarantined>],
 ) -> Result<StoredDelivery, DbFailure> {
     let connection = db.connection().await?;
-    match db::store_webhook_delivery(&*connection, delivery, notifications).await {
-        Err(failure) if failure.is_conflict() => {
-            db::store_webhook_delivery(&*connection, delivery, notifications).await
-        }
-        other => other,
-    }
+    db::again_after_conflict(|| db::store_webhook_delivery(&*connection, delivery, notifications)).await
 }
 
 /// A header that is no text can't be part of a signature: it counts as an empty one.
